@@ -1,0 +1,1 @@
+"""What wires the parts together? Settings, routes and the Celery app."""

@@ -1,0 +1,5 @@
+"""Which address leads where?"""
+
+from django.urls import path
+
+urlpatterns: list[path] = []

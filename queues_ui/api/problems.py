@@ -1,0 +1,55 @@
+"""How is a refusal told? As an RFC 9457 problem document with a reason a program can act on."""
+
+import json
+import math
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpResponse
+
+MEDIA_TYPE = "application/problem+json"
+
+
+@dataclass(slots=True)
+class Problem(Exception):
+    status: int
+    reason: str
+    detail: str
+    field: str | None = None
+    queue: str | None = None
+    retry_after_s: int | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            "type": f"urn:sluicegate:problem:{self.reason}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "reason": self.reason,
+            "detail": self.detail,
+        }
+        for name in ("field", "queue", "retry_after_s"):
+            value = getattr(self, name)
+            if value is not None:
+                document[name] = value
+        return {**document, **self.extra}
+
+
+def problem_response(problem: Problem) -> HttpResponse:
+    response = HttpResponse(
+        json.dumps(problem.document(), ensure_ascii=False), status=problem.status, content_type=MEDIA_TYPE
+    )
+    if problem.retry_after_s is not None:
+        response["Retry-After"] = str(problem.retry_after_s)
+    for name, value in problem.headers.items():
+        response[name] = value
+    return response
+
+
+def whole_seconds(seconds: float | None, *, default: int = 1) -> int:
+    """Retry-After is a whole number of seconds, and never 0: "come back at once" is no advice."""
+    if seconds is None or not math.isfinite(seconds):
+        return default
+    return max(1, math.ceil(seconds))

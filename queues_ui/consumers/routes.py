@@ -1,0 +1,5 @@
+"""Which WebSocket address leads where?"""
+
+from typing import Any
+
+routes: list[Any] = []

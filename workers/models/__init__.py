@@ -1,0 +1,24 @@
+"""Which durable facts does the engine keep? One file a subject."""
+
+from .alert import Alert, AlertDelivery, AlertRule
+from .api_key import ApiKey
+from .journal import JournalEntry
+from .policy_version import PolicyVersion
+from .quarantined_job import QuarantinedJob
+from .replay_batch import ReplayBatch, ReplayItem
+from .sample import Sample
+from .transition import Transition
+
+__all__ = [
+    "Alert",
+    "AlertDelivery",
+    "AlertRule",
+    "ApiKey",
+    "JournalEntry",
+    "PolicyVersion",
+    "QuarantinedJob",
+    "ReplayBatch",
+    "ReplayItem",
+    "Sample",
+    "Transition",
+]

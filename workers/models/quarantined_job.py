@@ -1,0 +1,38 @@
+"""Which jobs are held, and what is known of each?"""
+
+from django.db import models
+
+
+class QuarantinedJob(models.Model):
+    HELD, REPLAYING, REPLAYED, DISCARDED = "held", "replaying", "replayed", "discarded"
+    STATES = [(s, s) for s in (HELD, REPLAYING, REPLAYED, DISCARDED)]
+
+    op_id = models.CharField(max_length=255, unique=True)
+    task = models.CharField(max_length=255, blank=True, db_index=True)
+    queue = models.CharField(max_length=200, db_index=True)
+    tenant = models.CharField(max_length=255, default="default", db_index=True)
+    reason = models.CharField(max_length=40)
+    error_type = models.CharField(max_length=255, blank=True)
+    message = models.TextField(blank=True)
+    traceback = models.TextField(blank=True)
+    payload = models.BinaryField(default=bytes)  # as it was sent; never unpickled
+    args_text = models.TextField(blank=True)
+    attempts = models.PositiveIntegerField(default=0)
+    deliveries = models.PositiveIntegerField(default=0)
+    times = models.JSONField(default=dict)
+    quarantined_at_ms = models.BigIntegerField(db_index=True)
+    fingerprint = models.CharField(max_length=64, blank=True, db_index=True)
+    replay_of = models.CharField(max_length=255, blank=True, default="")
+    replay_until_at_ms = models.BigIntegerField(null=True, blank=True)
+    worker = models.CharField(max_length=255, blank=True, default="")
+    epoch = models.BigIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=STATES, default=HELD)
+    replayed_as = models.CharField(max_length=255, blank=True, default="")
+    bytes = models.PositiveBigIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-quarantined_at_ms", "-id"]
+        indexes = [models.Index(fields=["state", "queue", "quarantined_at_ms"], name="quarantine_state_queue_at")]
+
+    def __str__(self) -> str:
+        return f"{self.op_id} ({self.reason})"
