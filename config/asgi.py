@@ -7,9 +7,9 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 http = get_asgi_application()
 
-from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402  apps must be ready first
+from channels.routing import ProtocolTypeRouter, URLRouter
 
-from queues_ui.access.body_limit import BodyLimit  # noqa: E402
-from queues_ui.consumers.routes import routes  # noqa: E402
+from queues_ui.access.body_limit import BodyLimit
+from queues_ui.consumers.routes import routes
 
 application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": URLRouter(routes)})

@@ -8,9 +8,9 @@ from celery import Celery
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup()
 
-from django.conf import settings  # noqa: E402  settings exist only after setup
+from django.conf import settings
 
-from workers import install  # noqa: E402
+from workers import install
 
 app = Celery("sluicegate", set_as_current=True)
 app.conf.update(settings.CELERY_SETTINGS)

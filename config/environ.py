@@ -53,7 +53,7 @@ def read_environment() -> Environment:
         trusted_origins=origins,
         tls=any(origin.startswith("https://") for origin in origins),
         imports=_words("SLUICEGATE_IMPORTS"),
-        max_body_bytes=int(os.environ.get("SLUICEGATE_MAX_BODY_BYTES", 1024 * 1024)),
+        max_body_bytes=int(os.environ.get("SLUICEGATE_MAX_BODY_BYTES", "1048576")),
         operator_password=os.environ.get("SLUICEGATE_OPERATOR_PASSWORD") or None,
         api_key=os.environ.get("SLUICEGATE_API_KEY") or None,
         log_level=os.environ.get("SLUICEGATE_LOG_LEVEL", "INFO"),

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
@@ -11,16 +10,28 @@ from django.http import HttpResponse
 MEDIA_TYPE = "application/problem+json"
 
 
-@dataclass(slots=True)
 class Problem(Exception):
-    status: int
-    reason: str
-    detail: str
-    field: str | None = None
-    queue: str | None = None
-    retry_after_s: int | None = None
-    headers: dict[str, str] = field(default_factory=dict)
-    extra: dict[str, Any] = field(default_factory=dict)
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        detail: str,
+        *,
+        field: str | None = None,
+        queue: str | None = None,
+        retry_after_s: int | None = None,
+        headers: dict[str, str] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.reason = reason
+        self.detail = detail
+        self.field = field
+        self.queue = queue
+        self.retry_after_s = retry_after_s
+        self.headers = headers or {}
+        self.extra = extra or {}
 
     def document(self) -> dict[str, Any]:
         document: dict[str, Any] = {

@@ -6,4 +6,4 @@ from ..api.problems import Problem, problem_response
 
 
 def show_csrf_refusal(request: HttpRequest, reason: str = "") -> HttpResponse:
-    return problem_response(Problem(status=403, reason="csrf", detail=reason or "CSRF verification failed."))
+    return problem_response(Problem(403, "csrf", reason or "CSRF verification failed."))
