@@ -1,0 +1,134 @@
+"""What must be there before the first job: policies, modes, rules, a user and a key?
+
+Everything here may run again at any time, and by several processes: it adds what is missing and
+leaves alone what is there.
+"""
+
+from __future__ import annotations
+
+import logging
+import tomllib
+from dataclasses import dataclass, field
+from typing import Final
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.db import IntegrityError, transaction
+
+from ..admission.policy import load_shipped
+from ..models import AlertRule, ApiKey, PolicyVersion, Transition
+from ..store import Store
+from . import change_alert_rule, create_key, create_user
+from .actor import ROLES, Actor
+from .change_policy import newest_versions
+
+log = logging.getLogger(__name__)
+
+INSTALLER: Final = Actor("installation", "admin", "cli")
+DEFAULT_SCOPES: Final = ["submit", "read", "operate"]
+
+
+@dataclass(slots=True)
+class Restored:
+    """What had to be put (back) into Redis; empty in the usual case."""
+
+    policies: list[str] = field(default_factory=list)
+    modes: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.policies or self.modes)
+
+
+def prepare_database() -> None:
+    """Shipped policies and rules, groups, the first user and the first key. Needs no Redis."""
+    for role in ROLES:
+        create_user.group_of(role)
+    _load_policies()
+    _load_rules()
+    _first_user()
+    _first_key()
+
+
+def restore_gate(store: Store) -> Restored:
+    """Publishes what Redis lacks or has in an older version: after a first start, and after it lost data."""
+    restored = Restored()
+    published = store.read_policies()
+    for queue, row in newest_versions().items():
+        if published.get(queue, {}).get("version", 0) < row.version:
+            store.publish_policy(queue, row.fields, version=row.version)
+            restored.policies.append(queue)
+    modes = store.read_modes()
+    now_ms = store.clock.now_ms()
+    for row in _standing_modes(now_ms):
+        if row.scope in modes:
+            continue
+        until_at_ms = int(row.until) if row.until.isdigit() else None
+        store.set_mode(
+            row.scope,
+            row.after,
+            by=row.by,
+            reason=row.reason,
+            until_at_ms=until_at_ms,
+            until="drained" if row.until == "drained" else None,
+            pinned=row.pinned,
+            automatic=row.automatic,
+        )
+        restored.modes.append(row.scope)
+    if restored:
+        log.info("published to Redis: policies %s, modes %s", restored.policies, restored.modes)
+    return restored
+
+
+def _standing_modes(now_ms: int) -> list[Transition]:
+    """The newest transition of each scope, where it left the scope in another mode than normal."""
+    standing = []
+    for scope in Transition.objects.order_by().values_list("scope", flat=True).distinct():
+        row = Transition.objects.filter(scope=scope).order_by("-at_ms", "-id").first()
+        if row is None or row.after in ("normal", "failed"):
+            continue
+        if row.until.isdigit() and int(row.until) <= now_ms:
+            continue
+        standing.append(row)
+    return standing
+
+
+def _load_policies() -> None:
+    present = set(PolicyVersion.objects.order_by().values_list("queue", flat=True).distinct())
+    for queue, policy in load_shipped(settings.SLUICEGATE_POLICIES_FILE).items():
+        if queue in present:
+            continue
+        try:
+            with transaction.atomic():
+                PolicyVersion.objects.create(
+                    queue=queue, version=1, fields=policy.as_fields(), by=INSTALLER.name, reason="shipped default"
+                )
+        except IntegrityError:
+            pass  # another process was first
+
+
+def _load_rules() -> None:
+    if AlertRule.objects.exists():
+        return  # a rule that somebody removed stays removed
+    with open(settings.SLUICEGATE_ALERTS_FILE, "rb") as file:
+        rules = tomllib.load(file)
+    for name, changes in rules.items():
+        change_alert_rule.execute(INSTALLER, name=name, changes=changes, reason="shipped default")
+
+
+def _first_user() -> None:
+    password = settings.SLUICEGATE_OPERATOR_PASSWORD
+    if not password:
+        return
+    user = get_user_model().objects.filter(username="operator").first()
+    if user is None or not user.check_password(password):
+        role = user.groups.filter(name__in=ROLES).values_list("name", flat=True).first() if user else None
+        create_user.execute(
+            INSTALLER, name="operator", role=role or "operator", password=password, change=True, check_password=False
+        )
+
+
+def _first_key() -> None:
+    key = settings.SLUICEGATE_API_KEY
+    if not key or ApiKey.objects.filter(sha256=create_key.digest(key)).exists():
+        return
+    create_key.execute(INSTALLER, tenant="default", scopes=DEFAULT_SCOPES, key=key, label="SLUICEGATE_API_KEY")
