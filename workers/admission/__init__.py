@@ -1,0 +1,1 @@
+"""How does a message become an offer, and what may a queue hold?"""

@@ -1,0 +1,58 @@
+"""What can the gate raise, and what does each fact carry?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kombu.exceptions import OperationalError
+
+
+class AdmissionRefused(OperationalError):
+    """A job was not accepted: nothing of it is stored.
+
+    ``queue`` is the queue that refused, ``reason`` one of ``states.REASONS``, ``retry_after`` the
+    modeled time in seconds after which an attempt is likely to succeed.
+
+    It is a kombu ``OperationalError``, so that handlers written for a broker that is out of reach
+    serve for one that is full. Picklable, since a prefork child hands it to its parent.
+    """
+
+    def __init__(self, queue: str, reason: str, retry_after: float, detail: str = "") -> None:
+        self.queue = queue
+        self.reason = reason
+        self.retry_after = retry_after
+        self.detail = detail
+        said = f"{queue} refused the job: {reason}; come back in {retry_after:.1f} s"
+        super().__init__(f"{said} ({detail})" if detail else said)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.queue, self.reason, self.retry_after, self.detail)
+
+
+class StoreUnavailable(OperationalError):
+    """Redis cannot serve: ``reason`` is one of down, timeout, loading, readonly, full, auth, error."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        self.reason = reason
+        self.detail = detail
+        super().__init__(f"the gate's Redis is unavailable: {reason}{': ' if detail else ''}{detail}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.detail)
+
+
+class OfferError(ValueError):
+    """A message cannot be offered as it is: ``field`` is at fault, ``fix`` says what would do."""
+
+    def __init__(self, field: str, message: str, fix: str = "") -> None:
+        self.field = field
+        self.fix = fix
+        super().__init__(f"{field}: {message}{'; ' if fix else ''}{fix}")
+
+
+class HookMissing(RuntimeError):
+    """A job was refused in an application that never called ``install(app)``.
+
+    Without the hook nothing above the transport can report the refusal, so the publish fails
+    rather than return an id for a job that is not stored.
+    """

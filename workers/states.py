@@ -1,0 +1,81 @@
+"""Which words name the states, modes, reasons and outcomes everywhere else?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Admission modes, mildest first; where two apply the later one in this tuple wins.
+MODES: Final = ("normal", "saturated", "draining", "failed")
+
+#: Where a pending operation stands.
+PHASES: Final = ("waiting", "delayed", "blocked", "reserved")
+
+#: Statuses that are never left.
+TERMINAL: Final = ("succeeded", "failed", "expired", "cancelled", "superseded", "shed", "lost")
+
+#: Every status of an operation.
+STATUSES: Final = ("pending", "running", *TERMINAL)
+
+#: HTTP status that goes with each reason of a refusal.
+REASON_STATUS: Final[dict[str, int]] = {
+    "count": 429,
+    "bytes": 429,
+    "cost": 429,
+    "age": 429,
+    "tenant": 429,
+    "rate": 429,
+    "deadline": 429,
+    "downstream": 429,
+    "waiting_room": 429,
+    "mode": 503,
+    "unavailable": 503,
+    "size": 413,
+    "duplicate": 409,
+}
+REASONS: Final = tuple(REASON_STATUS)
+
+#: What a worker can say of a delivery that it ends.
+OUTCOMES: Final = (
+    "succeeded",
+    "failed",
+    "retry",
+    "released",
+    "requeued",
+    "lost",
+    "expired",
+    "cancelled",
+)
+
+#: Why a job is in quarantine.
+QUARANTINE_REASONS: Final = (
+    "failed",
+    "worker_lost",
+    "time_limit",
+    "undecodable",
+    "unknown_task",
+    "rejected",
+)
+
+#: Counters of a queue, in the order in which a frame shows them.
+TOTALS: Final = (
+    "offered",
+    "accepted",
+    "refused",
+    "started",
+    "succeeded",
+    "failed",
+    "expired",
+    "cancelled",
+    "superseded",
+    "shed",
+    "lost",
+    "quarantined",
+    "retried",
+    "redelivered",
+    "replayed",
+    "over_bound",
+)
+
+#: The queue that takes what names no queue of its own.
+DEFAULT_QUEUE: Final = "normal"
+DEFAULT_TENANT: Final = "default"

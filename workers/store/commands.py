@@ -1,0 +1,557 @@
+"""What can be asked of a gate? One typed function a script."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+import redis
+
+from ..clock import RedisClock
+from ..exceptions import StoreUnavailable
+from ..states import TOTALS
+from . import keys, scripts
+from .connections import TIMEOUT_S, open_client
+from .faults import raise_unavailable, word_for
+from .offers import Offer, Verdict, parse_verdict
+from .records import Operation, QuarantinedRecord, parse_operation, parse_quarantined
+
+#: kombu keeps a list per priority step; these are its names' endings ("" = priority 0).
+INLET_SUFFIXES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
+
+_FLAGS = {True: "1", False: "0"}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job handed to a worker under a lease. ``lease_ms`` runs from the claim."""
+
+    id: str
+    epoch: int
+    queue: str
+    payload: bytes
+    deliveries: int
+    max_deliveries: int
+    lease_ms: int
+    accepted_at_ms: int
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What came of one delivery; ``outcome`` is one of ``states.OUTCOMES``."""
+
+    id: str
+    epoch: int
+    outcome: str
+    started_at_ms: int | None = None
+    run_ms: int | None = None
+    error: dict[str, str] | None = None
+    result_repr: str | None = None
+    quarantine_reason: str | None = None
+    delay_ms: int | None = None
+
+    def pack(self) -> bytes:
+        row: dict[str, Any] = {"i": self.id, "e": self.epoch, "o": self.outcome}
+        for name, value in (
+            ("st", self.started_at_ms),
+            ("rt", self.run_ms),
+            ("er", self.error),
+            ("rr", self.result_repr),
+            ("qr", self.quarantine_reason),
+            ("dy", self.delay_ms),
+        ):
+            if value is not None:
+                row[name] = value
+        return bytes(msgpack.packb(row, unicode_errors="replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class CancelReply:
+    """``result``: cancelled, requested (it runs and was asked to stop), settled or unknown."""
+
+    result: str
+    status: str
+
+
+def _ints(row: Mapping[str, str]) -> dict[str, int]:
+    return {name: int(float(value)) for name, value in row.items()}
+
+
+class Store:
+    """One gate on one Redis. Every method raises ``StoreUnavailable`` when Redis cannot serve."""
+
+    def __init__(self, client: redis.Redis, gate: str = "main") -> None:
+        self.client = client
+        self.gate = gate
+        self.root = keys.root(gate)
+        self.clock = RedisClock()
+
+    @classmethod
+    def from_url(cls, url: str, gate: str = "main", *, timeout_s: float = TIMEOUT_S) -> Store:
+        """A store by URL; see ``connections.open_client`` for the schemes."""
+        return cls(open_client(url, timeout_s=timeout_s), gate)
+
+    def _run(self, name: str, *args: Any) -> Any:
+        reply = scripts.unpack(scripts.run(self.client, name, self.root, *args))
+        self.clock.set(reply["now"] if isinstance(reply, dict) else reply[0])
+        return reply
+
+    def _call(self, *command: Any) -> Any:
+        try:
+            return self.client.execute_command(*command)
+        except (redis.RedisError, OSError) as exc:
+            raise_unavailable(exc)
+
+    # producers
+
+    def admit(
+        self,
+        offers: Sequence[Offer],
+        *,
+        whole: bool = False,
+        not_after_ms: int | None = None,
+        inlet: tuple[str, bytes] | None = None,
+    ) -> list[Verdict]:
+        """Offers jobs; ``whole`` accepts all or none. A verdict for each, in order.
+
+        ``not_after_ms`` (Redis's clock) keeps a command that was stuck on its way from accepting
+        what its sender has given up. ``inlet`` names a stock list and its raw tail, taken off in the
+        same step; an empty list comes back when the tail is another by now.
+        """
+        key, tail = inlet or ("", b"")
+        args: list[Any] = ["" if not_after_ms is None else not_after_ms, _FLAGS[whole], key, tail]
+        for offer in offers:
+            args += (offer.pack(), offer.payload)
+        now, rows = self._run("admit", *args)
+        if rows and rows[0][1] == "gone":
+            return []
+        return [parse_verdict(row, now) for row in rows]
+
+    def report_refusals(self, counts: Mapping[tuple[str, str, str], int]) -> None:
+        """Counts refusals that this producer made locally, by (queue, tenant, reason)."""
+        args: list[Any] = []
+        for (queue, tenant, reason), number in counts.items():
+            args += (queue, tenant, reason, number)
+        self._run("report", *args)
+
+    # workers
+
+    def settle(self, settlements: Sequence[Settlement]) -> list[str]:
+        """Ends deliveries: a word each (settled, retried, returned, quarantined, stale, unknown)."""
+        reply = self._run("settle", *[s.pack() for s in settlements])
+        return list(reply[1])
+
+    def renew(
+        self, worker: str, about: Mapping[str, Any] | None, held: Iterable[tuple[str, int, int | None]]
+    ) -> tuple[list[str], list[str]]:
+        """A heartbeat: renews (id, epoch, started_at_ms) and gives the ids lost and those asked to stop."""
+        packed = [
+            msgpack.packb({"i": i, "e": e, **({} if started is None else {"st": started})}) for i, e, started in held
+        ]
+        _, lost, stop = self._run("renew", worker, json.dumps(about) if about else "", *packed)
+        return list(lost), list(stop)
+
+    def claim(self, worker: str, queues: Sequence[str], most: int = 1) -> list[Claimed]:
+        """Takes up to ``most`` jobs by policy. The transport sends the same script by itself."""
+        return parse_claim(scripts.run(self.client, "claim", self.root, worker, most, *queues), self.clock)
+
+    def forget_worker(self, worker: str) -> None:
+        """Takes a worker that ends off the list."""
+        self._call("ZREM", self.root + "workers", worker)
+        self._call("HDEL", self.root + "worker", worker)
+
+    # operators
+
+    def size(self, queue: str) -> int:
+        """Waiting and delayed jobs of a queue (of the default queue, where it has no policy)."""
+        return int(self._run("size", queue)[1])
+
+    def purge(self, queue: str, *, by: str) -> int:
+        """Cancels everything that waits or is delayed in a queue; how many."""
+        total = 0
+        while True:
+            number = int(self._run("purge", queue, by, 100)[1])
+            total += number
+            if number == 0:
+                return total
+
+    def cancel(self, op_id: str, *, by: str, tenant: str | None = None) -> CancelReply:
+        """Ends an operation before it starts, or asks a running one to stop. Repeating it is safe."""
+        _, result, status = self._run("cancel", op_id, tenant or "", by)
+        return CancelReply(result, status)
+
+    def set_mode(
+        self,
+        scope: str,
+        mode: str,
+        *,
+        by: str,
+        reason: str,
+        until_at_ms: int | None = None,
+        until: str | None = None,
+        pinned: bool = False,
+        automatic: bool = False,
+        figures: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Sets the mode of a queue or of the installation (scope ``*``); the next admit obeys.
+
+        An automatic change never replaces what an operator set (``kept`` is then True). ``until`` is
+        ``"drained"`` or None, ``until_at_ms`` an expiry by Redis's clock. Returns before and after.
+        """
+        after = {
+            "mode": mode,
+            "by": by,
+            "reason": reason,
+            "until_at_ms": until_at_ms,
+            "until": until,
+            "pinned": pinned,
+            "automatic": automatic,
+            "figures": dict(figures or {}),
+        }
+        now, done, before = self._run(
+            "set_mode",
+            scope,
+            mode,
+            "" if until_at_ms is None else until_at_ms,
+            json.dumps(after),
+            _FLAGS[automatic],
+        )
+        return {
+            "kept": done == "kept",
+            "before": json.loads(before) if before else None,
+            "after": {**after, "since_at_ms": now},
+        }
+
+    def clear_mode(self, scope: str) -> None:
+        """A queue has no mode of its own any more."""
+        self._run("set_mode", scope, "", "", "", "0")
+
+    def read_modes(self) -> dict[str, dict[str, Any]]:
+        """Modes by scope, each with since_at_ms, by, reason, until_at_ms, pinned, automatic, figures."""
+        details = _text(self._call("HGETALL", self.root + "modes:detail"))
+        since = _text(self._call("HGETALL", self.root + "modes:since"))
+        return _modes(details, since)
+
+    def publish_policy(self, queue: str, fields: Mapping[str, Any], *, version: int) -> None:
+        """Makes a policy the one in force. None in a field means no bound."""
+        flat = {name: _scalar(value) for name, value in fields.items() if _scalar(value) is not None}
+        flat["version"] = version
+        document = json.dumps({**fields, "version": version}, sort_keys=True)
+        try:
+            with self.client.pipeline(transaction=True) as pipe:
+                pipe.delete(keys.policy(self.root, queue))
+                pipe.hset(keys.policy(self.root, queue), mapping=flat)
+                pipe.hset(self.root + "policies", queue, document)
+                pipe.execute()
+        except (redis.RedisError, OSError) as exc:
+            raise_unavailable(exc)
+
+    def remove_policy(self, queue: str) -> None:
+        """The queue has no policy of its own any more: what names it goes to the default queue."""
+        self._call("DEL", keys.policy(self.root, queue))
+        self._call("HDEL", self.root + "policies", queue)
+
+    def read_policies(self) -> dict[str, dict[str, Any]]:
+        """Policies by queue, each with its version."""
+        rows = _text(self._call("HGETALL", self.root + "policies"))
+        return {queue: json.loads(document) for queue, document in rows.items()}
+
+    def publish_model(self, queue: str, figures: Mapping[str, float | None]) -> None:
+        """What the monitor models of a queue; the admit script derives times to come back from it."""
+        known = {name: value for name, value in figures.items() if value is not None}
+        unknown = [name for name, value in figures.items() if value is None]
+        if known:
+            self._call("HSET", keys.model(self.root, queue), *[x for pair in known.items() for x in pair])
+        if unknown:
+            self._call("HDEL", keys.model(self.root, queue), *unknown)
+
+    def write_settings(self, settings: Mapping[str, float]) -> None:
+        """Settings that scripts read: retention_s."""
+        self._call("HSET", self.root + "settings", *[x for pair in settings.items() for x in pair])
+
+    # monitor
+
+    def snapshot(self, *, tenants: int = 50) -> dict[str, Any]:
+        """What every queue holds and has done, in one view; cost does not depend on the number of jobs."""
+        inlets: list[str] = []
+        for queue in (*self.read_policies(), "celery"):
+            for suffix in INLET_SUFFIXES:
+                inlets += (queue, queue + suffix)
+        raw = self._run("snapshot", tenants, *inlets)
+        now = raw["now"]
+        policies = {queue: json.loads(document) for queue, document in dict(raw["policies"] or {}).items()}
+        workers = [_worker(row) for row in _rows(raw["workers"])]
+        queues = {}
+        for name, row in dict(raw["queues"] or {}).items():
+            row_totals = _numbers(row["totals"])
+            live = [w for w in workers if name in w["queues"] and now - w["beat_at_ms"] < 10_000]
+            queues[name] = {
+                **_gauges(row_totals),
+                "totals": _counters(row_totals),
+                "oldest_eligible_at_ms": row["oldest"] or None,
+                "next_due_at_ms": row["next_due"] or None,
+                "inlet": row["inlet"],
+                "consumers": len(live),
+                "slots": sum(w["slots"] for w in live),
+                "wait_bins": {int(k): int(v) for k, v in dict(row["waits"] or {}).items()},
+                "service_bins": {int(k): int(v) for k, v in dict(row["services"] or {}).items()},
+                "goodput": int(row_totals.get("goodput", 0)),
+                "service_ms_sum": int(row_totals.get("service_ms", 0)),
+                "service_n": int(row_totals.get("service_n", 0)),
+                "stale_settles": int(row_totals.get("stale_settles", 0)),
+                "tombstone_hits": int(row_totals.get("tombstone_hits", 0)),
+                "tenants_known": row["tenants_known"],
+                "model": _numbers(row["model"]),
+            }
+        tenants_out = []
+        for row in _rows(raw["tenants"]):
+            own = _numbers(row["totals"])
+            tenants_out.append(
+                {
+                    "queue": row["queue"],
+                    "tenant": row["tenant"],
+                    **{name: int(own.get(name, 0)) for name in TOTALS},
+                    **_gauges(own),
+                    "refused_by": _refused_by(own),
+                    "oldest_eligible_at_ms": row["oldest"] or None,
+                }
+            )
+        spool = raw["spool"]
+        return {
+            "now_ms": now,
+            "queues": queues,
+            "tenants": tenants_out,
+            "workers": workers,
+            "modes": _modes(dict(raw["modes"] or {}), dict(raw["mode_since"] or {})),
+            "policies": policies,
+            "quarantine_spool": {"count": spool["count"], "oldest_at_ms": spool["oldest"] or None},
+        }
+
+    def reap(self, limit: int = 100, *, queues: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Takes back leases that ran out and promotes due jobs; what was taken back, a row each."""
+        names = ("id", "queue", "task", "worker", "deliveries", "state")
+        _, rows, _promoted = self._run("reap", limit, *queues)
+        return [dict(zip(names, row, strict=True)) for row in _rows(rows)]
+
+    def promote(self, queues: Sequence[str]) -> int:
+        """Moves due jobs to their lines (claims do it too); how many."""
+        return int(self._run("reap", 0, *queues)[2])
+
+    def sweep(self, queues: Sequence[str], *, limit: int = 500) -> int:
+        """Removes what has outlived its use; how many entries."""
+        return int(self._run("sweep", limit, *queues)[1])
+
+    def peek_inlet(self, key: str) -> bytes | None:
+        """The next message on a stock list, left where it is."""
+        if self._call("TYPE", key) not in (b"list", "list"):
+            return None
+        tail = self._call("LINDEX", key, -1)
+        return None if tail is None else bytes(tail)
+
+    def hold_unreadable(self, key: str, tail: bytes, *, queue: str, error_type: str, message: str) -> str | None:
+        """Moves an unreadable message from an inlet to quarantine; its new id, None if it was gone."""
+        op_id = str(uuid.uuid4())
+        args = (key, tail, op_id, queue, "default", "(unreadable)", "undecodable", error_type, message[:2000])
+        return op_id if self._run("hold", *args)[1] == "held" else None
+
+    def read_quarantine_spool(self, limit: int = 100) -> list[QuarantinedRecord]:
+        """Quarantined jobs that have not been copied yet, oldest first."""
+        found = self._call("ZRANGE", self.root + "spool", 0, limit - 1, "WITHSCORES")
+        pairs = [(a, b) for a, b in _pairs(found)]
+        if not pairs:
+            return []
+        ids = [op_id for op_id, _ in pairs]
+        rows = self._call("HMGET", self.root + "quarantined", *ids)
+        payloads = self._call("HMGET", self.root + "payloads", *ids)
+        records = []
+        for (op_id, at), row, payload in zip(pairs, rows, payloads, strict=True):
+            if row is not None:
+                record = parse_quarantined(_str(op_id), scripts.unpack(row), payload or b"", int(float(at)))
+                records.append(record)
+        return records
+
+    def forget_spooled(self, ids: Sequence[str]) -> int:
+        """Forgets quarantined jobs that are in the database now."""
+        return int(self._run("unspool", *ids)[1]) if ids else 0
+
+    def note_replayed(self, old_id: str, new_id: str) -> None:
+        """Notes on a failed operation the one that replays it."""
+        self._run("mark_replayed", old_id, new_id)
+
+    # reading
+
+    def read_operation(self, op_id: str) -> Operation | None:
+        """One operation, or None where the gate does not know the id (any more)."""
+        row = self._call("HGET", self.root + "ops", op_id)
+        return None if row is None else parse_operation(op_id, scripts.unpack(row))
+
+    def read_payload(self, op_id: str) -> bytes | None:
+        """The stored message of a pending or quarantined operation."""
+        row = self._call("HGET", self.root + "payloads", op_id)
+        return None if row is None else bytes(row)
+
+    def put_frame(self, frame: str) -> None:
+        """Stores the newest frame (JSON)."""
+        self._call("SET", self.root + "frame", frame)
+
+    def read_frame(self) -> str | None:
+        """The newest frame (JSON), None before the first."""
+        row = self._call("GET", self.root + "frame")
+        return None if row is None else _str(row)
+
+    # leadership
+
+    def acquire_lease(self, name: str, holder: str, ttl_ms: int) -> bool:
+        """Takes or keeps a leadership lease."""
+        return bool(self._run("lead", keys.lease(self.root, name), holder, ttl_ms)[1])
+
+    def release_lease(self, name: str, holder: str) -> None:
+        """Gives a leadership lease up, if it is held."""
+        self._run("lead", keys.lease(self.root, name), holder, 0)
+
+    # truth
+
+    def recount(self) -> dict[str, dict[str, int | None]]:
+        """Depth, delayed, in_flight, bytes, cost_ms and oldest of each queue from the raw structures.
+
+        Costs O(jobs): for tests and ``doctor`` only. Not one view: stop the traffic first.
+        """
+        found: dict[str, dict[str, int | None]] = {}
+        for queue in self.read_policies():
+            found[queue] = dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 0)
+            found[queue]["oldest_eligible_at_ms"] = None
+        try:
+            for op_id, raw in self.client.hscan_iter(self.root + "ops", count=1000):
+                row = scripts.unpack(raw)
+                field = {"waiting": "depth", "delayed": "delayed", "leased": "in_flight"}.get(row["s"])
+                if field is None:
+                    continue
+                count = found[row["q"]]
+                count[field] = (count[field] or 0) + 1
+                if field == "in_flight":
+                    continue
+                payload = self.client.hstrlen(self.root + "payloads", _str(op_id))
+                count["bytes"] = (count["bytes"] or 0) + payload
+                if field == "depth":
+                    count["cost_ms"] = (count["cost_ms"] or 0) + row["c"]
+                    eligible = row.get("e", row["a"])
+                    oldest = count["oldest_eligible_at_ms"]
+                    count["oldest_eligible_at_ms"] = eligible if oldest is None else min(oldest, eligible)
+        except (redis.RedisError, OSError) as exc:
+            raise_unavailable(exc)
+        return found
+
+    def health(self) -> dict[str, Any]:
+        """Whether Redis serves, and what it says of memory, eviction and persistence.
+
+        ``state`` is ok or one of the words of ``StoreUnavailable``; never raises.
+        """
+        try:
+            memory = self.client.info("memory")
+            persistence = self.client.info("persistence")
+            server = self.client.info("server")
+            replication = self.client.info("replication")
+        except (redis.RedisError, OSError) as exc:
+            return {"state": word_for(exc), "detail": str(exc)[:200]}
+        state, detail = "ok", ""
+        limit = int(memory.get("maxmemory", 0)) or None
+        if replication.get("role") == "slave":
+            state, detail = "readonly", "the server is a replica"
+        elif persistence.get("aof_last_write_status", "ok") != "ok":
+            state, detail = "readonly", "the append-only file cannot be written"
+        elif limit and int(memory["used_memory"]) >= limit:
+            state, detail = "full", "used memory is at maxmemory"
+        elif persistence.get("loading"):
+            state, detail = "loading", "the server is loading its data"
+        return {
+            "state": state,
+            "detail": detail,
+            "used_bytes": int(memory["used_memory"]),
+            "max_bytes": limit,
+            "policy": memory.get("maxmemory_policy"),
+            "version": server.get("valkey_version") or server.get("redis_version"),
+            "aof": bool(int(persistence.get("aof_enabled", 0))),
+        }
+
+
+def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:
+    """Jobs from claim.lua's reply; sets the clock by it."""
+    now, rows = scripts.unpack_raw(reply)
+    clock.set(now)
+    return [
+        Claimed(
+            _str(row[0]), row[1], _str(row[2]), bytes(row[3]), row[4], row[5], row[6], row[7], _str(row[8])
+        )
+        for row in _rows(rows)
+    ]
+
+
+def _str(value: Any) -> str:
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def _rows(value: Any) -> list[Any]:
+    # An empty Lua table packs as an empty map.
+    return list(value) if value else []
+
+
+def _pairs(flat: Any) -> list[tuple[Any, Any]]:
+    if flat and isinstance(flat[0], (list, tuple)):
+        return [(a, b) for a, b in flat]
+    return list(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _text(row: Any) -> dict[str, str]:
+    if isinstance(row, dict):
+        return {_str(k): _str(v) for k, v in row.items()}
+    return {_str(k): _str(v) for k, v in _pairs(row or [])}
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def _numbers(row: Any) -> dict[str, float]:
+    return {name: float(value) for name, value in dict(row or {}).items()}
+
+
+def _gauges(row: Mapping[str, float]) -> dict[str, int]:
+    return {name: int(row.get(name, 0)) for name in ("depth", "delayed", "in_flight", "bytes", "cost_ms")}
+
+
+def _refused_by(row: Mapping[str, float]) -> dict[str, int]:
+    return {name[8:]: int(value) for name, value in row.items() if name.startswith("refused:")}
+
+
+def _counters(row: Mapping[str, float]) -> dict[str, Any]:
+    return {**{name: int(row.get(name, 0)) for name in TOTALS}, "refused_by": _refused_by(row)}
+
+
+def _modes(details: Mapping[str, str], since: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    return {
+        scope: {**json.loads(document), "since_at_ms": int(since[scope]) if scope in since else None}
+        for scope, document in details.items()
+    }
+
+
+def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
+    about = json.loads(row["about"]) if row["about"] else {}
+    base = {"host": None, "pid": None, "pool": None, "slots": 0, "queues": [], "started_at_ms": None, "held": []}
+    return {**base, **about, "name": row["name"], "beat_at_ms": row["beat"]}
+
+
+__all__ = [
+    "CancelReply",
+    "Claimed",
+    "Settlement",
+    "Store",
+    "StoreUnavailable",
+    "parse_claim",
+]

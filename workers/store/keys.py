@@ -1,0 +1,72 @@
+"""Which Redis keys does a gate have, and what does each hold?
+
+All keys of one gate begin with its root, ``sluicegate:{GATE}:``. The braces are Redis's hash tag, so
+that a cluster keeps a gate in one slot. The scripts are given the root and build the same names
+(``lua/includes/base.lua``); a test compares the two.
+
+Placeholders: Q queue, N tenant, S number of a 10 s slot.
+
+=====================  ======  ==========================================================
+key                    type    meaning
+=====================  ======  ==========================================================
+ops                    hash    operation id -> record (msgpack map, see records.py)
+payloads               hash    operation id -> message; ``id:next`` -> message of a retry in the making
+ready:Q|N              zset    waiting operations of a tenant by eligible time (base.lua ``to_score``)
+turns:Q                zset    tenants with waiting jobs by virtual start time: whose turn it is
+heads:Q                zset    tenants with waiting jobs by the score of their oldest
+delayed:Q              zset    operations by due time, ms
+leases                 zset    operations in flight by the end of their lease, ms
+settled                zset    settled operations by time, ms; bounds their retention
+tombstones             zset    ids that must not come back, by the time they are forgotten, ms
+links, links:until     hash,   later links of admitted canvases -> the operation that brought them
+                       zset
+quarantined, spool     hash,   failed jobs held until the recorder has copied them to the database
+                       zset
+totals:Q               hash    counters and gauges of a queue; ``refused:REASON``
+tenant:Q|N             hash    the same of one tenant in it
+tenants:Q              zset    tenants by last acceptance, ms
+waits:Q:S, services:Q:S hash   histograms (bins.py), each expiring after 80 s
+costs                  hash    task name -> measured mean service time, ms
+model:Q                hash    what the monitor models: service_rate_per_s, work_rate, seconds_to_drain
+policy:Q, policies     hash    policy as fields for the scripts; queue -> JSON for people
+modes, modes:detail,   hash    scope -> mode (and ``scope|until``); its JSON; when it was set
+modes:since
+schedule               hash    virtual times of the weighted queues, counts of starts
+workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
+                       hash
+bell:Q                 list    wakes idle workers; carries nothing
+idempotency:N|KEY      hash    id and body hash of a keyed submit, a day
+epoch                  string  the newest fencing epoch
+frame                  string  the newest frame (JSON)
+lease:NAME             string  holder of a leadership lease
+settings               hash    retention_s and other settings that scripts read
+=====================  ======  ==========================================================
+"""
+
+from __future__ import annotations
+
+
+def root(gate: str) -> str:
+    """Beginning of every key of a gate."""
+    return f"sluicegate:{{{gate}}}:"
+
+
+def bell(gate_root: str, queue: str) -> str:
+    return f"{gate_root}bell:{queue}"
+
+
+def policy(gate_root: str, queue: str) -> str:
+    return f"{gate_root}policy:{queue}"
+
+
+def model(gate_root: str, queue: str) -> str:
+    return f"{gate_root}model:{queue}"
+
+
+def lease(gate_root: str, name: str) -> str:
+    return f"{gate_root}lease:{name}"
+
+
+def named(gate_root: str, name: str) -> str:
+    """A key that has no placeholder: ops, payloads, policies, modes, frame, ..."""
+    return gate_root + name

@@ -1,0 +1,255 @@
+-- admit: accepts or refuses offers; what is accepted is stored, indexed and counted in this one step.
+-- KEYS  1 root of the gate
+-- ARGV  1 not_after_ms: refuse everything once Redis's clock has passed it ("" = no limit)
+--       2 "1": all or none
+--       3 "list key" of an inlet whose tail must equal ARGV[4]; that tail is taken off ("" = none)
+--       4 the raw tail
+--       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
+-- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}
+-- Cost  O(log n) an offer; about 30 commands.
+-- @include base
+local not_after = tonumber(ARGV[1])
+local whole = ARGV[2] == '1'
+if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
+  return cmsgpack.pack({now, {{'', 'gone'}}})
+end
+
+local RANK = {normal = 0, saturated = 1, draining = 2, failed = 3}
+local function mode_in_force(q)
+  local row = redis.call('HMGET', root .. 'modes', '*', '*|until', q, q .. '|until')
+  local mode, till = 'normal', nil
+  for i = 1, 3, 2 do
+    local at = tonumber(row[i + 1])
+    if row[i] and not (at and at <= now) and RANK[row[i]] > RANK[mode] then mode = row[i]; till = at end
+  end
+  return mode, till
+end
+
+-- What a queue holds, read once and kept true over the offers of this call.
+local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'next_return'}
+local views = {}
+local function view(q)
+  local v = views[q]
+  if not v then
+    local row = redis.call('HMGET', totals_key(q), unpack(GAUGES))
+    v = {policy = policy_or_default(q), tenants = {}}
+    for i, g in ipairs(GAUGES) do v[g] = tonumber(row[i] or 0) end
+    v.mode, v.till = mode_in_force(q)
+    local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
+    v.oldest = head[2] and to_ms(tonumber(head[2]))
+    views[q] = v
+  end
+  return v
+end
+local function tenant_view(q, n)
+  local v = view(q)
+  local t = v.tenants[n]
+  if not t then
+    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'bytes', 'cost_ms')
+    t = {count = tonumber(row[1] or 0) + tonumber(row[2] or 0), bytes = tonumber(row[3] or 0), cost = tonumber(row[4] or 0)}
+    v.tenants[n] = t
+  end
+  return t
+end
+
+local function cost_of(o)
+  if o.c then return math.max(1, math.floor(o.c)) end
+  return tonumber(redis.call('HGET', root .. 'costs', o.t) or 100)
+end
+
+-- The first bound that the offer would pass, or nil. Figures say which number stood against which.
+local function bound_passed(o, q, v, cost)
+  local p = v.policy
+  if p.max_bytes and o.b > p.max_bytes then return 'size', o.b, p.max_bytes end
+  if v.mode == 'failed' then return 'unavailable' end
+  if v.mode == 'draining' and not (p.admit_while_draining == 1) then return 'mode' end
+  local share = 1
+  if v.mode == 'saturated' then share = p.saturated_share or 1 end
+  if share <= 0 then return 'mode' end
+  if p.max_age_s and v.oldest and now - v.oldest > p.max_age_s * 1000 then
+    return 'age', now - v.oldest, p.max_age_s * 1000
+  end
+  local count = v.depth + v.delayed + 1
+  if p.max_count and count > p.max_count * share then return 'count', count, p.max_count * share end
+  if p.max_bytes and v.bytes + o.b > p.max_bytes * share then return 'bytes', v.bytes + o.b, p.max_bytes * share end
+  if p.max_cost_ms and v.cost_ms + cost > p.max_cost_ms * share then
+    return 'cost', v.cost_ms + cost, p.max_cost_ms * share
+  end
+  local model
+  if p.max_wait_s or o.dd then model = redis.call('HMGET', root .. 'model:' .. q, 'work_rate', 'seconds_to_drain') end
+  if p.max_wait_s and model[1] and tonumber(model[1]) > 0 then
+    local bound = p.max_wait_s * tonumber(model[1])
+    if v.cost_ms > 0 and v.cost_ms + cost > bound * share then return 'cost', v.cost_ms + cost, bound * share end
+  end
+  if o.dd and (o.dd <= 0 or (model[2] and tonumber(model[2]) * 1000 > o.dd)) then
+    return 'deadline', tonumber(model[2] or 0) * 1000, o.dd
+  end
+  local known = redis.call('ZCARD', root .. 'tenants:' .. q)
+  if known > 1 or (known == 1 and not redis.call('ZSCORE', root .. 'tenants:' .. q, o.n)) then
+    local part = share * (p.tenant_share or 0.8)
+    if part < share then
+      local t = tenant_view(q, o.n)
+      if p.max_count and t.count + 1 > math.max(1, p.max_count * part) then return 'tenant', t.count + 1, p.max_count * part end
+      if p.max_bytes and t.bytes + o.b > p.max_bytes * part then return 'tenant', t.bytes + o.b, p.max_bytes * part end
+      if p.max_cost_ms and t.cost + cost > p.max_cost_ms * part then return 'tenant', t.cost + cost, p.max_cost_ms * part end
+    end
+  end
+  return nil
+end
+
+-- When to come back, in ms. The k-th client refused needs about k service times more than the first,
+-- so each takes the next place in a line of promised returns; the line is never longer than twice
+-- what draining all that waits would take, or two seconds.
+local function retry_after(q, v, reason)
+  if reason == 'mode' or reason == 'unavailable' then
+    if v.till then return math.max(1000, v.till - now) end
+    return reason == 'mode' and 10000 or 5000
+  end
+  if reason == 'size' then return 60000 end
+  local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
+  local step, base = 50, 2000
+  if rate > 0 then step = 1000 / rate; base = step end
+  local longest = math.min(300000, math.max(2000, base, 2 * step * (v.depth + 1)))
+  local at = math.max(now + base, math.min(v.next_return + step, now + longest))
+  v.next_return = at
+  redis.call('HSET', totals_key(q), 'next_return', string.format('%.0f', at))
+  return at - now
+end
+
+local verdicts, accepted, fresh = {}, {}, {}
+local refusal
+for i = 5, #ARGV, 2 do
+  local o = cmsgpack.unpack(ARGV[i])
+  o.payload = ARGV[i + 1]
+  o.b = #o.payload
+  o.q = gated(o.q)
+  local q, v = o.q, view(o.q)
+  local verdict
+  local rec = fresh[o.i] or read_record(o.i)
+  if rec and rec.ig and rec.s == 'succeeded' and redis.call('HEXISTS', root .. 'links', o.i) == 1 then rec = nil end
+  if rec then
+    if rec.s == 'leased' and (o.r or 0) > (rec.r or 0) then
+      verdict = {o.i, 'retry', q, o, rec}
+      accepted[#accepted + 1] = verdict
+    else
+      verdict = {o.i, 'duplicate', q, rec.s}
+    end
+  elseif redis.call('ZSCORE', root .. 'tombstones', o.i) then
+    bump(q, o.n, 'tombstone_hits', 1)
+    verdict = {o.i, 'duplicate', q, 'cancelled'}
+  elseif o.ik then
+    local known = redis.call('HMGET', root .. 'idempotency:' .. o.n .. '|' .. o.ik, 'id', 'hash')
+    if known[1] then
+      if known[2] == o.ih then verdict = {known[1], 'duplicate', q, 'pending'}
+      else verdict = {o.i, 'conflict', q, known[1]} end
+    end
+  end
+  if not verdict then
+    local cost = cost_of(o)
+    local parent = redis.call('HGET', root .. 'links', o.i)
+    local exempt = (o.r or 0) > 0 or parent
+    local reason, value, bound
+    if not_after and now > not_after then
+      reason, exempt = 'unavailable', false
+    else
+      reason, value, bound = bound_passed(o, q, v, cost)
+    end
+    if reason and not exempt then
+      verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false}
+      refusal = refusal or verdict
+    else
+      verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
+      accepted[#accepted + 1] = verdict
+      fresh[o.i] = {s = 'waiting', r = o.r}
+      if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
+      v.bytes = v.bytes + o.b
+      local t = tenant_view(q, o.n)
+      t.count = t.count + 1; t.bytes = t.bytes + o.b; t.cost = t.cost + cost
+    end
+  end
+  verdict.n = o.n
+  verdicts[#verdicts + 1] = verdict
+end
+
+if whole and refusal then
+  for i, verdict in ipairs(verdicts) do
+    if verdict[2] == 'accepted' then
+      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], n = verdict.n}
+    end
+  end
+  accepted = {}
+end
+
+local LINK_MS = 86400000
+for _, verdict in ipairs(accepted) do
+  local id, q, o = verdict[1], verdict[3], verdict[4]
+  -- What was accepted before must go on in a full Redis too: a removal first lets the rest pass.
+  if verdict[2] == 'retry' or verdict[6] then redis.call('DEL', root .. 'nothing') end
+  if verdict[2] == 'retry' then
+    local rec = verdict[5]
+    redis.call('HSET', root .. 'payloads', id .. ':next', o.payload)
+    rec.nx = {r = o.r, b = o.b, du = now + (o.d or 0), t = o.t}
+    write_record(id, rec)
+  else
+    local n = o.n
+    local rec = {t = o.t, q = q, n = n, b = o.b, c = verdict[5], a = now}
+    if (o.oa or 0) > 0 then rec.o = now - o.oa end
+    if (o.r or 0) > 0 then rec.r = o.r end
+    if o.dd then rec.dd = now + o.dd end
+    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr
+    bump(q, n, 'offered', 1)
+    bump(q, n, 'accepted', 1)
+    if o.ro then bump(q, n, 'replayed', 1) end
+    if verdict[7] then bump(q, n, 'over_bound', 1) end
+    redis.call('ZADD', root .. 'tenants:' .. q, now, n)
+    local cancelled = false
+    if verdict[6] then
+      -- A later link of an admitted canvas. Where the link before it was cancelled, it ends here.
+      redis.call('HDEL', root .. 'links', id)
+      redis.call('ZREM', root .. 'links:until', id)
+      local parent = read_record(verdict[6])
+      cancelled = redis.call('ZSCORE', root .. 'tombstones', verdict[6]) or (parent and (parent.cr or parent.s == 'cancelled'))
+    end
+    if cancelled then
+      finish(id, rec, 'cancelled')
+    else
+      redis.call('HSET', root .. 'payloads', id, o.payload)
+      local last = tonumber(redis.call('HGET', totals_key(q), 'last_score') or 0)
+      local score = math.max(last + 1, to_score(now))
+      redis.call('HSET', totals_key(q), 'last_score', string.format('%.0f', score))
+      enqueue(q, n, id, rec, (o.d or 0) > 0 and now + o.d or nil, score)
+      write_record(id, rec)
+      if o.l then
+        for _, link in ipairs(o.l) do
+          redis.call('HSET', root .. 'links', link, id)
+          redis.call('ZADD', root .. 'links:until', now + LINK_MS, link)
+        end
+      end
+    end
+    if o.ik then
+      local key = root .. 'idempotency:' .. n .. '|' .. o.ik
+      redis.call('HSET', key, 'id', id, 'hash', o.ih)
+      redis.call('PEXPIRE', key, 86400000)
+    end
+    verdict[4] = rec.s
+  end
+end
+for _, verdict in ipairs(verdicts) do
+  if verdict[2] == 'refused' then
+    local q = verdict[3]
+    bump(q, verdict.n, 'offered', 1)
+    bump(q, verdict.n, 'refused', 1)
+    bump(q, verdict.n, 'refused:' .. verdict[4], 1)
+    verdict[5] = retry_after(q, view(q), verdict[4])
+  end
+end
+flush()
+if ARGV[3] ~= '' and #accepted > 0 then redis.call('RPOP', ARGV[3]) end
+local out = {}
+for i, verdict in ipairs(verdicts) do
+  local kind = verdict[2]
+  if kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
+  elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
+  else verdict.n = nil; out[i] = verdict end
+end
+return cmsgpack.pack({now, out})

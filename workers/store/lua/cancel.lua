@@ -1,0 +1,31 @@
+-- cancel: ends an operation before it starts, or asks a running one to stop.
+-- KEYS  1 root of the gate
+-- ARGV  1 id   2 tenant that may cancel it ("" = any)   3 who asks
+-- Reply msgpack {now, "cancelled"|"requested"|"settled"|"unknown", status}
+-- Cost  O(log n).
+-- @include base
+redis.call('DEL', root .. 'nothing')
+local id = ARGV[1]
+local rec = read_record(id)
+if not rec or (ARGV[2] ~= '' and rec.n ~= ARGV[2]) then return cmsgpack.pack({now, 'unknown', ''}) end
+local q, n = rec.q, rec.n
+if rec.s == 'waiting' then
+  redis.call('ZREM', ready_key(q, n), id)
+  refresh_line(q, n)
+  bump(q, n, 'depth', -1); bump(q, n, 'cost_ms', -rec.c); bump(q, n, 'bytes', -rec.b)
+elseif rec.s == 'delayed' then
+  redis.call('ZREM', root .. 'delayed:' .. q, id)
+  bump(q, n, 'delayed', -1); bump(q, n, 'bytes', -rec.b)
+elseif rec.s == 'leased' then
+  rec.cr = rec.cr or ARGV[3]
+  write_record(id, rec)
+  return cmsgpack.pack({now, 'requested', 'running'})
+elseif rec.s == 'cancelled' then
+  return cmsgpack.pack({now, 'cancelled', 'cancelled'})
+else
+  return cmsgpack.pack({now, 'settled', rec.s})
+end
+rec.cr = ARGV[3]
+finish(id, rec, 'cancelled')
+flush()
+return cmsgpack.pack({now, 'cancelled', 'cancelled'})

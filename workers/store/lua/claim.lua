@@ -1,0 +1,144 @@
+-- claim: chooses the next jobs by policy and gives each a lease and a fencing epoch.
+-- KEYS  1 root of the gate
+-- ARGV  1 worker name   2 how many at most   3.. queue names, as the worker consumes them
+-- Reply msgpack {now, jobs}; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task}
+-- Cost  O(queues + jobs log n). Expired heads are ended on the way, at most 50 a call.
+-- @include base
+-- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
+redis.call('DEL', root .. 'nothing')
+local worker, most = ARGV[1], tonumber(ARGV[2])
+
+local lanes, seen = {}, {}
+for i = 3, #ARGV do
+  local q = gated(ARGV[i])
+  if not seen[q] then
+    seen[q] = true
+    promote(q, 100)
+    lanes[#lanes + 1] = q
+  end
+end
+flush()
+
+local state = {}
+for _, q in ipairs(lanes) do
+  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight')
+  state[q] = {depth = tonumber(row[1] or 0), busy = tonumber(row[2] or 0), policy = policy_or_default(q)}
+end
+
+local sched_key = root .. 'schedule'
+local function oldest_ms(q)
+  local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
+  return head[2] and now - to_ms(tonumber(head[2])) or 0
+end
+
+-- Which queue is next: rank 0 first; a job past its age ceiling for at most one start in ten; the
+-- other ranks in order; the rest by weight and cost (start-time fair queueing over queues).
+local function choose()
+  local best, best_rank, over, over_age
+  local weighted = {}
+  for _, q in ipairs(lanes) do
+    local s = state[q]
+    local p = s.policy
+    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight) then
+      local rank = p.strict_rank
+      if rank then
+        if not best_rank or rank < best_rank then best, best_rank = q, rank end
+      else
+        weighted[#weighted + 1] = q
+      end
+      if rank ~= 0 and p.age_ceiling_s then
+        local age = oldest_ms(q)
+        if age > p.age_ceiling_s * 1000 and (not over_age or age > over_age) then over, over_age = q, age end
+      end
+    end
+  end
+  if best_rank == 0 then return best end
+  if over then
+    local row = redis.call('HMGET', sched_key, 'starts', 'ceiling')
+    local starts, used = tonumber(row[1] or 0), tonumber(row[2] or 0)
+    if used * 10 <= starts then
+      redis.call('HINCRBY', sched_key, 'ceiling', 1)
+      return over
+    end
+  end
+  if best then return best end
+  if #weighted == 0 then return nil end
+  local present = tonumber(redis.call('HGET', sched_key, 'vt') or 0)
+  local pick, pick_tag
+  for _, q in ipairs(weighted) do
+    local tag = math.max(present, tonumber(redis.call('HGET', sched_key, 'vt:' .. q) or 0))
+    if not pick_tag or tag < pick_tag then pick, pick_tag = q, tag end
+  end
+  return pick, pick_tag
+end
+
+local function lifo_now(q, p)
+  if p.order ~= 'lifo' then return false end
+  local row = redis.call('HMGET', root .. 'modes', '*', q)
+  return row[1] == 'saturated' or row[2] == 'saturated'
+end
+
+-- The tenant whose turn it is gives its first job.
+local function take(q, p)
+  local turns = root .. 'turns:' .. q
+  local turn = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
+  local n = turn[1]
+  if not n then return nil end
+  local item = redis.call(lifo_now(q, p) and 'ZPOPMAX' or 'ZPOPMIN', ready_key(q, n))
+  local id = item[1]
+  local rec = id and read_record(id)
+  redis.call('HSET', totals_key(q), 'vt', turn[2])
+  redis.call('ZADD', turns, turn[2] + (rec and rec.c or 1), n)
+  refresh_line(q, n)
+  return id, rec, n
+end
+
+local jobs, skipped = {}, 0
+while #jobs < most and skipped < 50 do
+  local q, tag = choose()
+  if not q then break end
+  local s = state[q]
+  local id, rec, n = take(q, s.policy)
+  if not id then s.depth = 0
+  else
+    s.depth = s.depth - 1
+    local payload = rec and redis.call('HGET', root .. 'payloads', id)
+    if not payload then
+      -- Its data was deleted from under the gate: said, not passed over.
+      bump(q, n, 'depth', -1)
+      skipped = skipped + 1
+      if rec then
+        bump(q, n, 'bytes', -rec.b); bump(q, n, 'cost_ms', -rec.c)
+        finish(id, rec, 'lost')
+      else
+        bump(q, n, 'lost', 1)
+      end
+    else
+      bump(q, n, 'depth', -1); bump(q, n, 'bytes', -rec.b); bump(q, n, 'cost_ms', -rec.c)
+      if rec.dd and rec.dd <= now then
+        skipped = skipped + 1
+        finish(id, rec, 'expired')
+      else
+        local last = tonumber(redis.call('GET', root .. 'epoch') or 0)
+        local epoch = math.max(last + 1, now)
+        redis.call('SET', root .. 'epoch', string.format('%.0f', epoch))
+        local lease_ms = (s.policy.lease_s or 10) * 1000
+        rec.s = 'leased'; rec.ep = epoch; rec.w = worker; rec.cl = now; rec.st = nil
+        rec.dl = (rec.dl or 0) + 1
+        write_record(id, rec)
+        redis.call('ZADD', root .. 'leases', now + lease_ms, id)
+        bump(q, n, 'in_flight', 1)
+        s.busy = s.busy + 1
+        observe('waits', q, now - (rec.e or rec.a))
+        redis.call('HINCRBY', sched_key, 'starts', 1)
+        if tag then
+          redis.call('HSET', sched_key, 'vt', string.format('%.0f', tag),
+            'vt:' .. q, string.format('%.0f', tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1))))
+        end
+        jobs[#jobs + 1] = {id, epoch, q, payload, rec.dl, s.policy.max_deliveries or 3, lease_ms, rec.a, rec.t}
+      end
+    end
+  end
+end
+flush()
+return cmsgpack.pack({now, jobs})

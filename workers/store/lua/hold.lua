@@ -1,0 +1,17 @@
+-- hold: puts what cannot be offered at all (unreadable, on an inlet) straight into quarantine.
+-- KEYS  1 root of the gate
+-- ARGV  1 list key   2 its raw tail   3 id   4 queue   5 tenant   6 task   7 reason   8 error type   9 message
+-- Reply msgpack {now, "held"|"gone"}
+-- Cost  O(log n).
+-- @include base
+if redis.call('LINDEX', ARGV[1], -1) ~= ARGV[2] then return cmsgpack.pack({now, 'gone'}) end
+redis.call('RPOP', ARGV[1])
+local id, q, n = ARGV[3], gated(ARGV[4]), ARGV[5]
+local rec = {t = ARGV[6], q = q, n = n, b = #ARGV[2], c = 0, a = now, er = {type = ARGV[8], message = ARGV[9], traceback = ''}}
+bump(q, n, 'offered', 1)
+bump(q, n, 'accepted', 1)
+redis.call('ZADD', root .. 'tenants:' .. q, now, n)
+redis.call('HSET', root .. 'payloads', id, ARGV[2])
+quarantine(id, rec, ARGV[7])
+flush()
+return cmsgpack.pack({now, 'held'})

@@ -1,0 +1,240 @@
+-- base: names, clock, counters and records that every script shares. Included, never run alone.
+--
+-- KEYS[1] is the root of one gate, "sluicegate:{GATE}:". All other keys are made from it, so they
+-- share its hash tag and a cluster holds them in one slot. Key by key: workers/store/keys.py.
+local root = KEYS[1]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+-- A ready score is 4096 steps a millisecond since 2025-01-01, so that jobs of one millisecond keep
+-- their order and the sum stays an exact double until the year 2094.
+local BASE_MS, STEPS = 1735689600000, 4096
+
+local function to_score(ms) return (ms - BASE_MS) * STEPS end
+local function to_ms(score) return BASE_MS + math.floor(score / STEPS) end
+
+local function totals_key(q) return root .. 'totals:' .. q end
+local function tenant_key(q, n) return root .. 'tenant:' .. q .. '|' .. n end
+local function ready_key(q, n) return root .. 'ready:' .. q .. '|' .. n end
+
+-- Counters are gathered and written once at the end, by flush().
+local bumps = {}
+local function bump_key(key, field, by)
+  local b = bumps[key]
+  if not b then b = {}; bumps[key] = b end
+  b[field] = (b[field] or 0) + by
+end
+local function bump(q, n, field, by)
+  bump_key(totals_key(q), field, by or 1)
+  bump_key(tenant_key(q, n), field, by or 1)
+end
+local function flush()
+  for key, fields in pairs(bumps) do
+    for field, by in pairs(fields) do
+      if by ~= 0 then redis.call('HINCRBY', key, field, by) end
+    end
+  end
+  bumps = {}
+end
+
+-- A record holds its times only where they differ: o (offered) and e (eligible) default to a (accepted).
+local function read_record(id)
+  local raw = redis.call('HGET', root .. 'ops', id)
+  if raw then return cmsgpack.unpack(raw) end
+  return nil
+end
+local function write_record(id, rec) redis.call('HSET', root .. 'ops', id, cmsgpack.pack(rec)) end
+
+-- The policy that a queue name stands for: its own, or that of the default queue.
+local policies = {}
+local POLICY_FIELDS = {'version', 'max_count', 'max_bytes', 'max_cost_ms', 'max_age_s', 'on_full', 'order', 'weight',
+  'strict_rank', 'reserved_slots', 'max_in_flight', 'age_ceiling_s', 'saturated_share', 'admit_while_draining',
+  'tenant_share', 'max_deliveries', 'lease_s', 'sample_rate', 'unknown_task_grace_s', 'quarantine_max_count',
+  'max_wait_s', 'quarantine_max_bytes'}
+local WORDS = {on_full = true, order = true}
+local function policy_of(q)
+  local p = policies[q]
+  if p == nil then
+    local row = redis.call('HMGET', root .. 'policy:' .. q, unpack(POLICY_FIELDS))
+    p = false
+    if row[1] then
+      p = {}
+      for i, field in ipairs(POLICY_FIELDS) do
+        if row[i] then p[field] = WORDS[field] and row[i] or tonumber(row[i]) end
+      end
+    end
+    policies[q] = p
+  end
+  return p
+end
+local function gated(q)
+  if policy_of(q) then return q end
+  return 'normal'
+end
+local function policy_or_default(q) return policy_of(q) or {} end
+
+-- A job becomes eligible: into its tenant's line, its tenant into the turn and the heads.
+local function put_ready(q, n, id, score)
+  redis.call('ZADD', ready_key(q, n), score, id)
+  local turns = root .. 'turns:' .. q
+  if not redis.call('ZSCORE', turns, n) then
+    -- Start-time fair queueing (Goyal, Vin, Cheng 1996): a tenant that comes back starts at the
+    -- present virtual time, so idling earns no credit.
+    local own = tonumber(redis.call('HGET', tenant_key(q, n), 'vt') or 0)
+    local present = tonumber(redis.call('HGET', totals_key(q), 'vt') or 0)
+    redis.call('ZADD', turns, math.max(own, present), n)
+  end
+  local heads = root .. 'heads:' .. q
+  local head = redis.call('ZSCORE', heads, n)
+  if not head or tonumber(head) > score then redis.call('ZADD', heads, score, n) end
+end
+
+-- After something left a tenant's line: its head and its turn say what is true now.
+local function refresh_line(q, n)
+  local head = redis.call('ZRANGE', ready_key(q, n), 0, 0, 'WITHSCORES')
+  if head[1] then
+    redis.call('ZADD', root .. 'heads:' .. q, head[2], n)
+    return true
+  end
+  redis.call('ZREM', root .. 'heads:' .. q, n)
+  local tag = redis.call('ZSCORE', root .. 'turns:' .. q, n)
+  if tag then
+    redis.call('HSET', tenant_key(q, n), 'vt', tag)
+    redis.call('ZREM', root .. 'turns:' .. q, n)
+  end
+  return false
+end
+
+-- The bell wakes an idle worker. It carries nothing: lost, doubled or late, the claim decides.
+local function ring(q)
+  local bell = root .. 'bell:' .. q
+  if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
+end
+
+-- Puts a record into the ready or the delayed set. `due` nil or past: ready, with its place by `eligible`.
+local function enqueue(q, n, id, rec, due, eligible_score)
+  if due and due > now then
+    rec.s = 'delayed'; rec.du = due; rec.e = due
+    redis.call('ZADD', root .. 'delayed:' .. q, due, id)
+    bump(q, n, 'delayed', 1)
+  else
+    rec.s = 'waiting'; rec.du = nil
+    put_ready(q, n, id, eligible_score)
+    bump(q, n, 'depth', 1)
+    bump(q, n, 'cost_ms', rec.c)
+    ring(q)
+  end
+  bump(q, n, 'bytes', rec.b)
+end
+
+-- Moves due jobs to ready; at most `most`. Returns how many moved.
+local function promote(q, most)
+  local due = redis.call('ZRANGEBYSCORE', root .. 'delayed:' .. q, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
+  for i = 1, #due, 2 do
+    local id, at = due[i], tonumber(due[i + 1])
+    redis.call('ZREM', root .. 'delayed:' .. q, id)
+    local rec = read_record(id)
+    if rec then
+      rec.s = 'waiting'; rec.du = nil; rec.e = at
+      put_ready(q, rec.n, id, to_score(at))
+      write_record(id, rec)
+      bump(q, rec.n, 'delayed', -1)
+      bump(q, rec.n, 'depth', 1)
+      bump(q, rec.n, 'cost_ms', rec.c)
+      ring(q)
+    end
+  end
+  return #due / 2
+end
+
+-- Log-spaced histogram, 7 % a bin (workers/store/bins.py), in slots of 10 s that expire by themselves.
+local LOG_BIN = math.log(1.07)
+local function observe(name, q, ms)
+  if ms < 0 then ms = 0 end
+  local key = root .. name .. ':' .. q .. ':' .. string.format('%d', math.floor(now / 10000))
+  if redis.call('HINCRBY', key, math.floor(math.log(ms + 1) / LOG_BIN), 1) == 1 then
+    redis.call('PEXPIRE', key, 80000)
+  end
+end
+
+-- Retention of settled records: an hour unless the settings say otherwise, and at most 100,000. Each
+-- call that settles removes up to 20.
+local RETENTION_S, RETENTION_COUNT = 3600, 100000
+local function forget_settled(most)
+  local index = root .. 'settled'
+  local kept_s = tonumber(redis.call('HGET', root .. 'settings', 'retention_s') or RETENTION_S)
+  local old = redis.call('ZRANGEBYSCORE', index, '-inf', now - kept_s * 1000, 'LIMIT', 0, most)
+  if #old == 0 then
+    local over = redis.call('ZCARD', index) - RETENTION_COUNT
+    if over > 0 then old = redis.call('ZRANGE', index, 0, math.min(over, most) - 1) end
+  end
+  if #old > 0 then
+    redis.call('ZREM', index, unpack(old))
+    redis.call('HDEL', root .. 'ops', unpack(old))
+  end
+  return #old
+end
+
+-- Tombstones outlive the record: an id that was cancelled never comes back within a day.
+local TOMBSTONE_MS = 86400000
+local function bury(id) redis.call('ZADD', root .. 'tombstones', now + TOMBSTONE_MS, id) end
+
+-- Ends an operation for good. `rec` has left every set already. Status is one of states.TERMINAL.
+local function finish(id, rec, status, at)
+  rec.s = status
+  rec.cm = at or now
+  rec.rp = now
+  rec.nx = nil
+  bump(rec.q, rec.n, status, 1)
+  redis.call('HDEL', root .. 'payloads', id .. ':next')
+  if not rec.qd then redis.call('HDEL', root .. 'payloads', id) end
+  if status == 'cancelled' or status == 'superseded' then bury(id) end
+  write_record(id, rec)
+  redis.call('ZADD', root .. 'settled', now, id)
+  forget_settled(20)
+end
+
+-- Ends an operation as failed and holds it in quarantine until the recorder has copied it.
+local function quarantine(id, rec, reason, at)
+  rec.qd = reason
+  bump(rec.q, rec.n, 'quarantined', 1)
+  redis.call('ZADD', root .. 'spool', now, id)
+  redis.call('HSET', root .. 'quarantined', id, cmsgpack.pack(rec))
+  finish(id, rec, 'failed', at)
+end
+
+-- Back to its line after a delivery that came to nothing: class, tenant and age are kept.
+-- A successor that the job published before it was lost takes its place (a retry in the making).
+local function give_back(id, rec)
+  rec.w = nil; rec.ep = nil; rec.st = nil
+  local next_up = rec.nx
+  if next_up then
+    rec.nx = nil
+    rec.r = next_up.r
+    rec.t = next_up.t
+    rec.b = next_up.b
+    rec.dl = 0
+    redis.call('HSET', root .. 'payloads', id, redis.call('HGET', root .. 'payloads', id .. ':next'))
+    redis.call('HDEL', root .. 'payloads', id .. ':next')
+    rec.e = math.max(next_up.du, now)
+    enqueue(rec.q, rec.n, id, rec, next_up.du, to_score(rec.e))
+  else
+    enqueue(rec.q, rec.n, id, rec, nil, to_score(rec.e or rec.a))
+  end
+  write_record(id, rec)
+end
+
+-- A holder died or let its lease run out.
+local function lose(id, rec)
+  rec.lc = (rec.lc or 0) + 1
+  bump(rec.q, rec.n, 'redelivered', 1)
+  if rec.cr then
+    finish(id, rec, 'cancelled')
+  elseif not rec.nx and (rec.dl or 0) >= (policy_or_default(rec.q).max_deliveries or 3) then
+    rec.er = {type = 'WorkerLost', message = 'its worker was lost ' .. rec.lc .. ' times; it was delivered '
+      .. (rec.dl or 0) .. ' times', traceback = ''}
+    quarantine(id, rec, 'worker_lost')
+  else
+    give_back(id, rec)
+  end
+end

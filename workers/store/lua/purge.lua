@@ -1,0 +1,29 @@
+-- purge: cancels waiting and delayed jobs of a queue; call it until it answers 0.
+-- KEYS  1 root of the gate
+-- ARGV  1 queue   2 who asks   3 how many at most
+-- Reply msgpack {now, how many}
+-- Cost  O(most log n).
+-- @include base
+redis.call('DEL', root .. 'nothing')
+local q, most, done = gated(ARGV[1]), tonumber(ARGV[3]), 0
+local function drop(id, set)
+  local rec = read_record(id)
+  redis.call('ZREM', set, id)
+  if rec then
+    if rec.s == 'delayed' then bump(q, rec.n, 'delayed', -1)
+    else bump(q, rec.n, 'depth', -1); bump(q, rec.n, 'cost_ms', -rec.c) end
+    bump(q, rec.n, 'bytes', -rec.b)
+    rec.cr = ARGV[2]
+    finish(id, rec, 'cancelled')
+  end
+  done = done + 1
+end
+for _, id in ipairs(redis.call('ZRANGE', root .. 'delayed:' .. q, 0, most - 1)) do drop(id, root .. 'delayed:' .. q) end
+while done < most do
+  local n = redis.call('ZRANGE', root .. 'turns:' .. q, 0, 0)[1]
+  if not n then break end
+  for _, id in ipairs(redis.call('ZRANGE', ready_key(q, n), 0, most - done - 1)) do drop(id, ready_key(q, n)) end
+  refresh_line(q, n)
+end
+flush()
+return cmsgpack.pack({now, done})

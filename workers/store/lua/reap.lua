@@ -1,0 +1,23 @@
+-- reap: takes back the leases that ran out, and promotes what is due.
+-- KEYS  1 root of the gate
+-- ARGV  1 how many at most   2.. queue names whose due jobs are promoted
+-- Reply msgpack {now, {{id, queue, task, worker, deliveries, new state}, ...}, promoted}
+-- Cost  O(jobs log n), at most ARGV[1] leases and 100 due jobs a queue.
+-- @include base
+redis.call('DEL', root .. 'nothing')
+local ended = redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))
+local out = {}
+for _, id in ipairs(ended) do
+  redis.call('ZREM', root .. 'leases', id)
+  local rec = read_record(id)
+  if rec and rec.s == 'leased' then
+    local worker = rec.w or ''
+    bump(rec.q, rec.n, 'in_flight', -1)
+    lose(id, rec)
+    out[#out + 1] = {id, rec.q, rec.t, worker, rec.dl or 0, rec.s}
+  end
+end
+local promoted = 0
+for i = 2, #ARGV do promoted = promoted + promote(ARGV[i], 100) end
+flush()
+return cmsgpack.pack({now, out, promoted})

@@ -1,0 +1,101 @@
+-- settle: ends leases and records what came of each delivery. A stale epoch changes nothing.
+-- KEYS  1 root of the gate
+-- ARGV  1.. one msgpack map a delivery: i id, e epoch, o outcome (states.OUTCOMES), st started_at_ms, rt run_ms,
+--       er {type, message, traceback}, rr result as text, qr quarantine reason, dy delay_ms before it is offered again
+-- Reply msgpack {now, {"settled"|"retried"|"returned"|"quarantined"|"stale"|"unknown", ...}}
+-- Cost  O(log n) a delivery.
+-- @include base
+redis.call('DEL', root .. 'nothing')
+
+local function settle(a)
+  local id = a.i
+  local rec = read_record(id)
+  if not rec then return 'unknown' end
+  local q, n = rec.q, rec.n
+  if rec.s ~= 'leased' or rec.ep ~= a.e then
+    bump(q, n, 'stale_settles', 1)
+    return 'stale'
+  end
+  redis.call('ZREM', root .. 'leases', id)
+  bump(q, n, 'in_flight', -1)
+  local outcome = a.o
+  if a.st then
+    if not rec.st then
+      rec.st = a.st
+      rec.at = (rec.at or 0) + 1
+      bump(q, n, 'started', 1)
+    end
+    rec.fs = rec.fs or a.st
+  end
+  if outcome == 'released' then
+    rec.dl = math.max(0, (rec.dl or 1) - 1)
+    give_back(id, rec)
+    return 'returned'
+  end
+  if outcome == 'lost' then
+    lose(id, rec)
+    return rec.s == 'failed' and 'quarantined' or 'returned'
+  end
+  local ended = now
+  if a.rt then
+    if rec.st then ended = math.min(now, rec.st + a.rt) end
+    observe('services', q, a.rt)
+    bump_key(totals_key(q), 'service_ms', math.floor(a.rt))
+    bump_key(totals_key(q), 'service_n', 1)
+  end
+  if rec.cr and outcome ~= 'succeeded' and outcome ~= 'failed' then
+    finish(id, rec, 'cancelled', ended)
+    return 'settled'
+  end
+  if rec.nx then
+    bump(q, n, 'retried', 1)
+    rec.er = a.er
+    give_back(id, rec)
+    return 'retried'
+  end
+  if outcome == 'requeued' or outcome == 'retry' then
+    if a.dy then
+      rec.w = nil; rec.ep = nil; rec.st = nil
+      if a.qr == 'unknown_task' then rec.dl = math.max(0, (rec.dl or 1) - 1) end
+      enqueue(q, n, id, rec, now + a.dy, to_score(now))
+      write_record(id, rec)
+    else
+      bump(q, n, 'redelivered', 1)
+      give_back(id, rec)
+    end
+    return 'returned'
+  end
+  if outcome == 'ignored' then
+    -- Ignore after Task.replace(): the id goes on as the last link of what replaced it.
+    rec.ig = 1
+    outcome = 'succeeded'
+  end
+  if outcome == 'succeeded' then
+    rec.rr = a.rr
+    rec.er = nil
+    if a.rt then
+      -- The cost of a task is an exponentially weighted mean of its run times, whole ms, at most 1,000 tasks.
+      local costs = root .. 'costs'
+      local known = tonumber(redis.call('HGET', costs, rec.t) or nil)
+      if known or redis.call('HLEN', costs) < 1000 then
+        local cost = known and (known * 0.9 + a.rt * 0.1) or a.rt
+        redis.call('HSET', costs, rec.t, string.format('%.0f', math.max(1, cost)))
+      end
+    end
+    if not rec.dd or ended <= rec.dd then bump(q, n, 'goodput', 1) end
+    finish(id, rec, 'succeeded', ended)
+    return 'settled'
+  end
+  if outcome == 'failed' then
+    rec.er = a.er
+    quarantine(id, rec, a.qr or 'failed', ended)
+    return 'quarantined'
+  end
+  finish(id, rec, outcome, ended)
+  return 'settled'
+end
+
+local out = {}
+for i = 1, #ARGV do out[i] = settle(cmsgpack.unpack(ARGV[i])) end
+flush()
+return cmsgpack.pack({now, out})

@@ -1,0 +1,55 @@
+-- snapshot: what every queue holds and has done, in one consistent view.
+-- KEYS  1 root of the gate
+-- ARGV  1 how many tenants a queue at most   2.. names of the stock lists that are inlets, each after its queue
+-- Reply msgpack map
+-- Cost  O(queues x (tenants shown + bins)); does not depend on the number of jobs.
+-- @include base
+local out = {now = now, queues = {}, tenants = {}, workers = {}}
+local function hash(key)
+  local flat, map = redis.call('HGETALL', key), {}
+  for i = 1, #flat, 2 do map[flat[i]] = flat[i + 1] end
+  return map
+end
+local function bins(name, q)
+  local sum, slot = {}, math.floor(now / 10000)
+  for back = 0, 6 do
+    local flat = redis.call('HGETALL', root .. name .. ':' .. q .. ':' .. string.format('%d', slot - back))
+    for i = 1, #flat, 2 do sum[flat[i]] = (sum[flat[i]] or 0) + tonumber(flat[i + 1]) end
+  end
+  return sum
+end
+out.policies = hash(root .. 'policies')
+out.modes = hash(root .. 'modes:detail')
+out.mode_since = hash(root .. 'modes:since')
+local shown = tonumber(ARGV[1])
+for q in pairs(out.policies) do
+  local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
+  local due = redis.call('ZRANGE', root .. 'delayed:' .. q, 0, 0, 'WITHSCORES')
+  -- A delayed job past its due time is eligible, though nobody has moved it yet.
+  local oldest = head[2] and to_ms(tonumber(head[2])) or false
+  local next_due = due[2] and tonumber(due[2]) or false
+  if next_due and next_due <= now and (not oldest or next_due < oldest) then oldest = next_due end
+  out.queues[q] = {totals = hash(totals_key(q)), oldest = oldest, next_due = next_due,
+    waits = bins('waits', q), services = bins('services', q), model = hash(root .. 'model:' .. q), inlet = 0}
+  local names = redis.call('ZREVRANGE', root .. 'tenants:' .. q, 0, shown - 1)
+  for _, n in ipairs(names) do
+    local oldest_own = redis.call('ZSCORE', root .. 'heads:' .. q, n)
+    out.tenants[#out.tenants + 1] = {queue = q, tenant = n, totals = hash(tenant_key(q, n)),
+      oldest = oldest_own and to_ms(tonumber(oldest_own)) or false}
+  end
+  out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)
+end
+for i = 2, #ARGV, 2 do
+  local q = gated(ARGV[i])
+  if out.queues[q] and redis.call('TYPE', ARGV[i + 1]).ok == 'list' then
+    out.queues[q].inlet = out.queues[q].inlet + redis.call('LLEN', ARGV[i + 1])
+  end
+end
+local beats = redis.call('ZREVRANGE', root .. 'workers', 0, 199, 'WITHSCORES')
+for i = 1, #beats, 2 do
+  out.workers[#out.workers + 1] = {name = beats[i], beat = tonumber(beats[i + 1]),
+    about = redis.call('HGET', root .. 'worker', beats[i]) or ''}
+end
+local first = redis.call('ZRANGE', root .. 'spool', 0, 0, 'WITHSCORES')
+out.spool = {count = redis.call('ZCARD', root .. 'spool'), oldest = first[2] and tonumber(first[2]) or false}
+return cmsgpack.pack(out)

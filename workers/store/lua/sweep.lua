@@ -1,0 +1,36 @@
+-- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers, idle tenants.
+-- KEYS  1 root of the gate
+-- ARGV  1 how many of each at most   2.. queue names
+-- Reply msgpack {now, how many were removed}
+-- Cost  O(most x queues).
+-- @include base
+local most, removed = tonumber(ARGV[1]), 0
+redis.call('DEL', root .. 'nothing')
+removed = removed + forget_settled(most)
+removed = removed + redis.call('ZREMRANGEBYSCORE', root .. 'tombstones', '-inf', now)
+local links = redis.call('ZRANGEBYSCORE', root .. 'links:until', '-inf', now, 'LIMIT', 0, most)
+if #links > 0 then
+  redis.call('ZREM', root .. 'links:until', unpack(links))
+  redis.call('HDEL', root .. 'links', unpack(links))
+  removed = removed + #links
+end
+local WORKER_MS, TENANT_MS = 300000, 86400000
+local silent = redis.call('ZRANGEBYSCORE', root .. 'workers', '-inf', now - WORKER_MS, 'LIMIT', 0, most)
+if #silent > 0 then
+  redis.call('ZREM', root .. 'workers', unpack(silent))
+  redis.call('HDEL', root .. 'worker', unpack(silent))
+  removed = removed + #silent
+end
+for i = 2, #ARGV do
+  local q = ARGV[i]
+  local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
+  for _, n in ipairs(idle) do
+    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'in_flight')
+    if tonumber(row[1] or 0) + tonumber(row[2] or 0) + tonumber(row[3] or 0) == 0 then
+      redis.call('ZREM', root .. 'tenants:' .. q, n)
+      redis.call('DEL', tenant_key(q, n))
+      removed = removed + 1
+    end
+  end
+end
+return cmsgpack.pack({now, removed})

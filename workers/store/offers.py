@@ -1,0 +1,107 @@
+"""What is offered to the gate, and what does the gate answer?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from ..states import DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One job, as it stands at the door.
+
+    ``payload`` is the message as the worker will get it. ``delay_ms`` counts from now, ``deadline_ms``
+    too (None: no deadline). ``cost_ms`` is the service time if the producer knows it; else the task's
+    own history says. ``links`` are the ids of the later links of a canvas that this message brings
+    along. ``offered_ago_ms`` is how long before this call the offer was made. ``retries`` counts how often
+    a task published its own id again: retries, and replacements of itself.
+    """
+
+    id: str
+    task: str
+    queue: str
+    payload: bytes
+    tenant: str = DEFAULT_TENANT
+    cost_ms: int | None = None
+    delay_ms: int = 0
+    deadline_ms: int | None = None
+    offered_ago_ms: int = 0
+    retries: int = 0
+    links: tuple[str, ...] = ()
+    ordering_key: str | None = None
+    coalesce_key: str | None = None
+    source_sequence: int | None = None
+    replay_of: str | None = None
+    replay_until_at_ms: int | None = None
+    idempotency_key: str | None = None
+    idempotency_hash: str | None = None
+    tags: tuple[str, ...] = ()
+    trace: str | None = None
+
+    def pack(self) -> bytes:
+        """The offer as admit.lua reads it: short names, nothing that is at its default."""
+        row: dict[str, Any] = {"i": self.id, "t": self.task, "q": self.queue, "n": self.tenant}
+        for name, value in (
+            ("c", self.cost_ms),
+            ("d", self.delay_ms or None),
+            ("dd", self.deadline_ms),
+            ("oa", self.offered_ago_ms or None),
+            ("r", self.retries or None),
+            ("l", self.links or None),
+            ("ro", self.replay_of),
+            ("ru", self.replay_until_at_ms),
+            ("ik", self.idempotency_key),
+            ("ih", self.idempotency_hash),
+            ("tg", self.tags or None),
+            ("tr", self.trace),
+        ):
+            if value is not None:
+                row[name] = value
+        return bytes(msgpack.packb(row, unicode_errors="surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gate's answer to one offer.
+
+    ``accepted`` with ``duplicate_of`` set means that this id, or this idempotency key, is known
+    already: nothing new was stored. ``conflict`` means that the idempotency key belongs to a
+    different body. ``figures`` hold the value and the bound that refused it.
+    """
+
+    accepted: bool
+    id: str
+    queue: str
+    status: str
+    reason: str | None = None
+    retry_after_s: float | None = None
+    accepted_at_ms: int | None = None
+    duplicate_of: str | None = None
+    conflict: bool = False
+    durability: str | None = None
+    figures: dict[str, float] = field(default_factory=dict)
+
+
+def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
+    """A verdict from admit.lua's reply row."""
+    op_id, kind, queue = row[0], row[1], row[2]
+    if kind == "refused":
+        figures = {name: float(v) for name, v in zip(("value", "bound"), row[5:7], strict=False) if v}
+        return Verdict(False, op_id, queue, "refused", row[3], row[4] / 1000, figures=figures)
+    if kind == "conflict":
+        return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True)
+    duplicate = op_id if kind == "duplicate" else None
+    return Verdict(True, op_id, queue, status_of(row[3]), accepted_at_ms=now_ms, duplicate_of=duplicate)
+
+
+def status_of(state: str, started: bool = False) -> str:
+    """The public status for a record's state (waiting, delayed, leased, or a terminal status)."""
+    if state in ("waiting", "delayed"):
+        return "pending"
+    if state == "leased":
+        return "running" if started else "pending"
+    return state

@@ -1,0 +1,313 @@
+"""What does kombu's Redis channel do otherwise when the gate decides? Every kombu quirk lives here."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from queue import Empty
+from typing import Any
+
+import redis as redis_py
+from kombu.transport import redis as stock
+from kombu.transport import virtual
+from kombu.utils.encoding import bytes_to_str
+from kombu.utils.json import loads
+from redis.exceptions import NoScriptError
+
+from ..admission import envelope
+from ..admission.messages import offer_from_message
+from ..exceptions import StoreUnavailable
+from ..states import DEFAULT_QUEUE
+from ..store import Claimed, Offer, Store, Verdict, keys, scripts
+from ..store.commands import parse_claim
+from ..store.connections import TIMEOUT_S
+from . import registry
+from .holdings import Held, Holdings, note_error
+from .publishing import Collected, current_batch, raise_refusal
+
+logger = logging.getLogger("sluicegate.transport")
+
+#: Jobs taken in one claim at most. More would hold urgent work behind what was taken before it.
+MOST_PER_CLAIM = 10
+
+#: How long the publish of work that is accepted already (a retry, a later link) waits for Redis, in s.
+PATIENCE_S = 30.0
+
+#: How long a job with a name that no task has here waits for a worker that knows it, and how often it is shown.
+UNKNOWN_TASK_GRACE_S, UNKNOWN_TASK_RETRY_MS = 30.0, 1_000
+
+
+class QoS(stock.QoS):
+    """Settling in place of acks; what runs keeps its lease over reconnects."""
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        if registry.held_by_tag(delivery_tag):
+            virtual.QoS.append(self, message, delivery_tag)
+        else:
+            super().append(message, delivery_tag)
+
+    def ack(self, delivery_tag: str) -> None:
+        found = registry.held_by_tag(delivery_tag)
+        if found is None:
+            if delivery_tag in self._delivered:
+                self._ack_stock(delivery_tag)
+            return
+        held, holdings = found
+        if not held.taken and held.outcome is None:
+            # Celery acks what it cannot decode. No request was made of it, so it did not run.
+            self._refuse_to_run(held)
+        holdings.settle(held, "succeeded")
+        virtual.QoS.ack(self, delivery_tag)
+
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        found = registry.held_by_tag(delivery_tag)
+        if found is None:
+            if delivery_tag in self._delivered and "/" not in delivery_tag:
+                super().reject(delivery_tag, requeue=requeue)
+            return
+        held, holdings = found
+        if held.outcome is None:
+            if requeue:
+                held.outcome = "requeued" if held.taken else "released"
+            else:
+                self._refuse_to_run(held)
+        holdings.settle(held, "requeued" if requeue else "failed")
+        virtual.QoS.ack(self, delivery_tag)
+
+    def _ack_stock(self, delivery_tag: str) -> None:
+        if "/" in delivery_tag:
+            # A delivery of the gate that is settled already.
+            virtual.QoS.ack(self, delivery_tag)
+        else:
+            super().ack(delivery_tag)
+
+    @staticmethod
+    def _refuse_to_run(held: Held) -> None:
+        if held.taken:
+            held.outcome, held.quarantine_reason = "failed", "rejected"
+            note_error(held, "Rejected", "the worker rejected the message")
+        elif registry.knows_task(held.task):
+            held.outcome, held.quarantine_reason = "failed", "undecodable"
+            note_error(held, "DecodeError", "the worker could not read the message")
+        else:
+            waited_s = time.time() - held.accepted_at_ms / 1000
+            if waited_s < UNKNOWN_TASK_GRACE_S:
+                # During a rolling deploy a newer worker may know the task.
+                held.outcome, held.quarantine_reason = "requeued", "unknown_task"
+                held.delay_ms = UNKNOWN_TASK_RETRY_MS
+            else:
+                held.outcome, held.quarantine_reason = "failed", "unknown_task"
+                note_error(held, "NotRegistered", f"no worker knows a task named {held.task}")
+
+    def restore_unacked(self, client: Any = None) -> None:
+        """On a lost connection, give back only what no request has taken up.
+
+        kombu would requeue all that was delivered, running jobs included, at every blip.
+        """
+        gate_tags = [tag for tag in self._delivered if "/" in tag]
+        for tag in gate_tags:
+            found = registry.held_by_tag(tag)
+            if found and not found[0].taken:
+                found[1].settle(found[0], "released")
+            self._delivered.pop(tag, None)
+        if self._delivered and self.channel.connection is not None and self.channel.connection.client is not None:
+            super().restore_unacked(client=client)
+        self._delivered.clear()
+
+    def restore_visible(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing: leases that ran out are taken back by the reaper, atomically and for every queue."""
+
+
+class GateChannel:
+    """A channel whose task messages pass the gate. All else is kombu's own Redis channel."""
+
+    QoS = QoS
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        options = args[0].client.transport_options if args else {}
+        self.gate = options.get("gate") or os.environ.get("SLUICEGATE_GATE") or "main"
+        self.gate_root = keys.root(self.gate)
+        self._gate_store: tuple[int, Store] | None = None
+        self._poll_kind = ""
+        self._claim_next = True
+        super().__init__(*args, **kwargs)
+
+    # The store of this channel, and this process's holdings.
+
+    def _open_store(self) -> Store:
+        params = dict(self._connparams())
+        params["socket_timeout"] = params.get("socket_timeout") or TIMEOUT_S
+        if "path" not in params:
+            params["socket_connect_timeout"] = params.get("socket_connect_timeout") or TIMEOUT_S
+        params["retry"] = None
+        params.pop("retry_on_timeout", None)
+        pool = redis_py.ConnectionPool(**params)
+        return Store(redis_py.Redis(connection_pool=pool), self.gate)
+
+    @property
+    def gate_store(self) -> Store:
+        if self._gate_store is None or self._gate_store[0] != os.getpid():
+            self._gate_store = (os.getpid(), self._open_store())
+        return self._gate_store[1]
+
+    @property
+    def holdings(self) -> Holdings:
+        return registry.holdings_of(self.connection.client.as_uri(), self.gate, self._open_store)
+
+    # Publishing.
+
+    def _put(self, queue: str, message: dict[str, Any], **kwargs: Any) -> None:
+        headers = message.get("headers")
+        if not isinstance(headers, dict) or "task" not in headers or "id" not in headers:
+            super()._put(queue, message, **kwargs)
+            return
+        offer = offer_from_message(message, queue, now=datetime.now(UTC))
+        batch = current_batch()
+        if batch is not None:
+            batch.add(offer, self._admit_whole)
+            raise Collected
+        raise_refusal(self._admit([offer])[0])
+
+    def _admit_whole(self, offers: list[Offer]) -> list[Verdict]:
+        return self._admit(offers, whole=True)
+
+    def _admit(self, offers: list[Offer], *, whole: bool = False) -> list[Verdict]:
+        """Asks the gate. Work that was accepted before waits out a Redis that is away; new work does not."""
+        give_up = time.monotonic() + (PATIENCE_S if offers[0].retries else 0)
+        while True:
+            store = self.gate_store
+            limit = store.clock.now_ms() + int(TIMEOUT_S * 1000) if store.clock.is_set else None
+            try:
+                return store.admit(offers, whole=whole, not_after_ms=limit)
+            except StoreUnavailable:
+                if time.monotonic() >= give_up:
+                    raise
+                time.sleep(0.25)
+
+    # Consuming: a claim, and while there is nothing to claim a wait for the bell.
+
+    def _gated_queues(self) -> list[str]:
+        return [queue for queue in self.active_queues if registry.is_task_queue(queue)]
+
+    def _brpop_start(self, timeout: float | None = None) -> None:
+        gated = self._gated_queues()
+        if not gated:
+            self._poll_kind = "stock"
+            super()._brpop_start(timeout)
+            return
+        connection = self.client.connection
+        if self._claim_next:
+            room = self.qos.can_consume_max_estimate()
+            most = MOST_PER_CLAIM if room is None else max(1, min(room, MOST_PER_CLAIM))
+            self._poll_kind = "claim"
+            command: list[Any] = ["EVALSHA", scripts.sha("claim"), 1, self.gate_root]
+            command += [registry.about.name, most, *gated]
+        else:
+            others = [queue for queue in self.active_queues if queue not in gated]
+            self._poll_kind = "bell"
+            bells = {keys.bell(self.gate_root, queue): None for queue in (*gated, DEFAULT_QUEUE)}
+            stock_lists = [self._q_for_pri(queue, step) for step in self.priority_steps for queue in others]
+            command = ["BRPOP", *bells, *stock_lists, timeout or self.brpop_timeout or 1]
+        self._in_poll = connection
+        self._brpop_sent_at = time.monotonic()
+        connection.send_command(*command)
+
+    def _brpop_read(self, **options: Any) -> bool:
+        kind = self._poll_kind
+        if kind == "stock":
+            return bool(super()._brpop_read(**options))
+        try:
+            try:
+                reply = self.client.connection.read_response()
+            except NoScriptError:
+                # A restarted server has forgotten the script; loading it lets the next claim find it.
+                self.gate_store.client.execute_command("SCRIPT", "LOAD", scripts.source("claim"))
+                raise Empty from None
+            except self.connection_errors:
+                self.client.connection.disconnect()
+                raise
+            except redis_py.ResponseError as exc:
+                logger.warning("a claim failed: %s", exc)
+                self._claim_next = False
+                raise Empty from exc
+        finally:
+            self._in_poll = None
+        if kind == "bell":
+            self._claim_next = True
+            if reply and not bytes_to_str(reply[0]).startswith(self.gate_root):
+                name = bytes_to_str(reply[0]).rsplit(self.sep, 1)[0]
+                self.connection._deliver(loads(bytes_to_str(reply[1])), name)
+                return True
+            raise Empty
+        holdings = self.holdings
+        jobs = parse_claim(reply, holdings.store.clock)
+        self._claim_next = bool(jobs)
+        if not jobs:
+            raise Empty
+        self._deliver_claimed(jobs, holdings)
+        return True
+
+    def _deliver_claimed(self, jobs: Iterable[Claimed], holdings: Holdings) -> None:
+        taken = [(job, holdings.take(job)) for job in jobs]
+        for job, held in taken:
+            message = self._message_of(job, held, holdings)
+            if message is not None:
+                self.connection._deliver(message, self._consumed_name(job.queue))
+
+    @staticmethod
+    def _message_of(job: Claimed, held: Held, holdings: Holdings) -> dict[str, Any] | None:
+        try:
+            return envelope.restore(json.loads(job.payload), op_id=job.id, queue=job.queue, delivery_tag=held.tag)
+        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+            held.quarantine_reason = "undecodable"
+            note_error(held, type(exc).__name__, f"the stored message cannot be read: {exc}")
+            holdings.settle(held, "failed")
+            return None
+
+    def _consumed_name(self, queue: str) -> str:
+        """The name under which this worker consumes a gate's queue (its own, or one without a policy)."""
+        callbacks = self.connection._callbacks
+        if queue in callbacks:
+            return queue
+        return next(name for name in self._gated_queues() if name in callbacks)
+
+    def _get(self, queue: str, timeout: float | None = None) -> dict[str, Any]:
+        if not registry.is_task_queue(queue):
+            message: dict[str, Any] = super()._get(queue)
+            return message
+        holdings = self.holdings
+        for job in holdings.store.claim(registry.about.name, [queue], 1):
+            message_or_none = self._message_of(job, holdings.take(job), holdings)
+            if message_or_none is not None:
+                return message_or_none
+        raise Empty
+
+    # Queue administration.
+
+    def _size(self, queue: str) -> int:
+        if not registry.is_task_queue(queue):
+            return int(super()._size(queue))
+        return self.gate_store.size(queue)
+
+    def _purge(self, queue: str) -> int:
+        if not registry.is_task_queue(queue):
+            return int(super()._purge(queue))
+        return self.gate_store.purge(queue, by="celery purge")
+
+    def close(self) -> None:
+        # kombu closes a channel twice when the connection is lost; the second time nothing is left.
+        if self.connection is None or self.connection.client is None:
+            self.closed = True
+        super().close()
+
+
+class Channel(GateChannel, stock.Channel):
+    """The gate over one Redis server."""
+
+
+class SentinelChannel(GateChannel, stock.SentinelChannel):
+    """The gate over a Redis that Sentinel watches."""

@@ -1,0 +1,242 @@
+"""Which jobs does this process hold, what came of each, and who keeps their leases alive?"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..exceptions import StoreUnavailable
+from ..store import Claimed, Settlement, Store
+
+logger = logging.getLogger("sluicegate.transport")
+
+#: Seconds between heartbeats. A third of the shortest lease that a policy may ask for.
+BEAT_S = 1.0
+
+#: Longest texts that are stored with a failure, in characters.
+MAX_MESSAGE, MAX_TRACEBACK, MAX_RESULT = 2_000, 16_000, 1_000
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One delivery under lease. The request that runs it notes here what came of it."""
+
+    id: str
+    epoch: int
+    queue: str
+    task: str
+    deliveries: int
+    max_deliveries: int
+    accepted_at_ms: int
+    tag: str
+    taken: bool = False
+    started_at_ms: int | None = None
+    started_monotonic: float | None = None
+    outcome: str | None = None
+    run_ms: int | None = None
+    error: dict[str, str] | None = None
+    result_repr: str | None = None
+    quarantine_reason: str | None = None
+    delay_ms: int | None = None
+    cancel_requested: bool = False
+
+    def settlement(self, outcome: str) -> Settlement:
+        run_ms = self.run_ms
+        if run_ms is None and self.started_monotonic is not None:
+            run_ms = max(0, int((time.monotonic() - self.started_monotonic) * 1000))
+        return Settlement(
+            id=self.id,
+            epoch=self.epoch,
+            outcome=outcome,
+            started_at_ms=self.started_at_ms,
+            run_ms=run_ms,
+            error=self.error,
+            result_repr=self.result_repr,
+            quarantine_reason=self.quarantine_reason,
+            delay_ms=self.delay_ms,
+        )
+
+    @property
+    def is_last_delivery(self) -> bool:
+        return self.deliveries >= self.max_deliveries
+
+
+def note_error(held: Held, kind: str, message: str, traceback: str = "") -> None:
+    """Keeps what a person needs of a failure, capped."""
+    held.error = {
+        "type": kind[:200],
+        "message": message[:MAX_MESSAGE],
+        "traceback": traceback[-MAX_TRACEBACK:],
+    }
+
+
+@dataclass(slots=True)
+class About:
+    """What a worker says of itself with each heartbeat."""
+
+    name: str = field(default_factory=lambda: f"{os.getpid()}@{socket.gethostname()}")
+    pool: str | None = None
+    slots: int = 1
+    queues: tuple[str, ...] = ()
+    started_at_ms: int = 0
+
+
+class Holdings:
+    """The jobs that one process holds of one gate.
+
+    They belong to the process, not to a channel: when the connection is lost and made anew, what runs
+    goes on under its lease and settles by its epoch. A thread with a connection of its own renews
+    the leases, so that a blocked event loop or a solo pool's long task keeps its job.
+    """
+
+    def __init__(self, open_store: Callable[[], Store], about: About | None = None) -> None:
+        self.about = about or About()
+        self._open_store = open_store
+        self._store: Store | None = None
+        self._held: dict[str, Held] = {}
+        self._unsettled: list[Settlement] = []
+        self._lock = threading.RLock()
+        self._thread: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._pid = os.getpid()
+
+    @property
+    def store(self) -> Store:
+        if self._store is None or self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._store = self._open_store()
+        return self._store
+
+    def take(self, job: Claimed) -> Held:
+        """Notes a claimed job; its delivery tag names this delivery and no other."""
+        held = Held(
+            id=job.id,
+            epoch=job.epoch,
+            queue=job.queue,
+            task=job.task,
+            deliveries=job.deliveries,
+            max_deliveries=job.max_deliveries,
+            accepted_at_ms=job.accepted_at_ms,
+            tag=f"{job.epoch}/{job.id}",
+        )
+        with self._lock:
+            self._held[held.tag] = held
+        self._keep_alive()
+        return held
+
+    def find(self, tag: str) -> Held | None:
+        return self._held.get(tag)
+
+    def started(self, held: Held, monotonic_s: float) -> None:
+        """The job's own code begins to run."""
+        held.started_monotonic = monotonic_s
+        held.started_at_ms = self.store.clock.at_ms(monotonic_s)
+
+    def settle(self, held: Held, outcome: str) -> str:
+        """Ends a delivery; kept and sent again by the heartbeat while Redis is away."""
+        with self._lock:
+            if self._held.pop(held.tag, None) is None:
+                return "unknown"
+        settlement = held.settlement(held.outcome or outcome)
+        try:
+            word = self.store.settle([settlement])[0]
+        except StoreUnavailable as exc:
+            logger.warning("the end of %s cannot be recorded yet (%s); it will be", held.id, exc.reason)
+            with self._lock:
+                self._unsettled.append(settlement)
+            return "kept"
+        if word in ("stale", "unknown"):
+            logger.warning("%s ended under epoch %s, but its lease had passed on: %s", held.id, held.epoch, word)
+        return word
+
+    def release(self, *, everything: bool = False) -> int:
+        """Gives back what was never taken up, or, at the end of the process, all that is held."""
+        with self._lock:
+            given = [h for h in self._held.values() if everything or not h.taken]
+        for held in given:
+            held.outcome = "released"
+            self.settle(held, "released")
+        return len(given)
+
+    def beat(self) -> None:
+        """One heartbeat: sends what could not be settled, renews leases, says what is running."""
+        with self._lock:
+            unsettled, self._unsettled = self._unsettled, []
+            held = list(self._held.values())
+        if unsettled:
+            try:
+                self.store.settle(unsettled)
+            except StoreUnavailable:
+                with self._lock:
+                    self._unsettled = unsettled + self._unsettled
+                raise
+        running = [
+            {"id": h.id, "queue": h.queue, "task": h.task, "started_at_ms": h.started_at_ms} for h in held[:64]
+        ]
+        about: dict[str, Any] = {
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "pool": self.about.pool,
+            "slots": self.about.slots,
+            "queues": list(self.about.queues),
+            "started_at_ms": self.about.started_at_ms,
+            "held": running,
+        }
+        lost, stop = self.store.renew(self.about.name, about, [(h.id, h.epoch, h.started_at_ms) for h in held])
+        if not self.about.started_at_ms:
+            self.about.started_at_ms = self.store.clock.now_ms()
+        for h in held:
+            if h.id in stop:
+                h.cancel_requested = True
+            if h.id in lost and h.tag in self._held:
+                logger.warning("the lease of %s (epoch %s) has passed on; its end will be refused", h.id, h.epoch)
+
+    def start(self) -> None:
+        """Begins to send heartbeats."""
+        self._keep_alive()
+
+    def close(self) -> None:
+        """Ends the heartbeat, gives back what is held and takes the worker off the list."""
+        self._stop.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=5)
+        self._thread = None
+        try:
+            if self._unsettled:
+                self.store.settle(self._unsettled)
+                self._unsettled = []
+            self.release(everything=True)
+            self.store.forget_worker(self.about.name)
+        except StoreUnavailable as exc:
+            logger.warning("cannot say goodbye to the gate (%s); leases will run out", exc.reason)
+
+    def _keep_alive(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._stop.clear()
+                self._thread = threading.Thread(target=self._beat_on, name="sluicegate-leases", daemon=True)
+                self._thread.start()
+
+    def _beat_on(self) -> None:
+        away = False
+        while True:
+            try:
+                self.beat()
+                away = False
+            except StoreUnavailable as exc:
+                if not away:
+                    logger.warning("no heartbeat reaches the gate: %s", exc)
+                away = True
+            except Exception:
+                logger.exception("a heartbeat failed")
+            if self._stop.wait(BEAT_S):
+                return

@@ -1,0 +1,211 @@
+"""What does one line, ``install(app)``, change in a Celery application?"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from typing import Any
+
+from celery import Celery, canvas, signals
+from celery.app.amqp import AMQP
+from celery.worker.request import Request
+from kombu.utils.objects import cached_property
+
+from ..admission.messages import links_of_embed
+from ..exceptions import AdmissionRefused, StoreUnavailable
+from . import registry, transport
+from .publishing import (
+    ClosedQueues,
+    Collected,
+    current_batch,
+    keep_refusal,
+    offered_facts,
+    one_batch,
+    take_refusal,
+)
+from .request import GateRequest
+
+transport.register()
+
+
+def install(app: Celery) -> Celery:
+    """Hooks an application: refusals are raised from ``delay()``, groups are admitted whole.
+
+    Call it once, where the application is made. Workers of the application settle by outcome: a job's
+    lease ends at the end of its task, whatever ``acks_late`` says.
+    """
+    if registry.is_hooked(app):
+        return app
+    registry.add_app(app)
+    base = app.amqp_cls if isinstance(app.amqp_cls, type) else AMQP
+    app.amqp_cls = type("GateAMQP", (_GateAMQP, base), {})
+    app.__dict__.pop("amqp", None)
+    app.send_task = _Sender(app)  # type: ignore[method-assign]
+    _hook_groups()
+    return app
+
+
+class _Sender:
+    """``app.send_task``, above kombu: refuses locally while a queue is known to be closed."""
+
+    def __init__(self, app: Celery) -> None:
+        self.app = app
+        self.send = type(app).send_task.__get__(app)
+        self.closed = ClosedQueues()
+        self._reporter: threading.Thread | None = None
+        functools.update_wrapper(self, type(app).send_task)
+
+    def __call__(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        tenant, fresh = offered_facts(options)
+        if fresh and not self.closed.is_empty:
+            known = self.closed.check(self._queue_of(name, args, kwargs, options), tenant)
+            if known is not None:
+                self._report_soon()
+                raise known
+        result = self.send(name, args, kwargs, **options)
+        refusal = take_refusal()
+        if refusal is not None:
+            if fresh:
+                self.closed.close(self._queue_of(name, args, kwargs, options), tenant, refusal)
+            raise refusal
+        return result
+
+    def _queue_of(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> str:
+        queue = options.get("queue")
+        if queue is None:
+            queue = self.app.amqp.router.route(dict(options), name, args or (), kwargs or {}).get("queue")
+        return str(getattr(queue, "name", queue) or self.app.conf.task_default_queue)
+
+    def _report_soon(self) -> None:
+        """Local refusals are offered and refused like others; they are counted within two seconds."""
+        if self._reporter is None or not self._reporter.is_alive():
+            self._reporter = threading.Thread(target=self._report, name="sluicegate-refusals", daemon=True)
+            self._reporter.start()
+
+    def _report(self) -> None:
+        idle_until = time.monotonic() + 30
+        while time.monotonic() < idle_until:
+            time.sleep(0.5)
+            counts = self.closed.take_counts()
+            if not counts:
+                continue
+            idle_until = time.monotonic() + 30
+            try:
+                with self.app.connection_for_write() as connection:
+                    connection.default_channel.gate_store.report_refusals(counts)
+            except (StoreUnavailable, *self.app.connection_for_write().connection_errors):
+                self.closed.give_back(counts)
+
+
+class _GateAMQP(AMQP):
+    """Catches the gate's refusal right above the sender, where kombu's connection is still whole."""
+
+    @cached_property
+    def send_task_message(self) -> Any:
+        send = self._create_task_sender()
+
+        def send_through_gate(producer: Any, name: str, message: Any, **options: Any) -> Any:
+            body = message.body
+            if isinstance(body, tuple) and len(body) == 3:
+                message.properties["sluicegate_links"] = links_of_embed(body[2])
+            try:
+                return send(producer, name, message, **options)
+            except AdmissionRefused as refusal:
+                keep_refusal(refusal)
+            except Collected:
+                batch = current_batch()
+                if batch is not None:
+                    batch.announce.append(lambda: _say_sent(name, message, options))
+            return None
+
+        return send_through_gate
+
+    @send_task_message.setter
+    def send_task_message(self, value: Any) -> Any:
+        return value
+
+
+def _say_sent(name: str, message: Any, options: dict[str, Any]) -> None:
+    """What Celery's sender says once a message is out; for a batch, only when all of it was accepted."""
+    queue = options.get("queue")
+    routing_key = getattr(queue, "name", queue) or options.get("routing_key")
+    signals.after_task_publish.send(
+        sender=name,
+        body=message.body,
+        headers=message.headers,
+        exchange=options.get("exchange") or "",
+        routing_key=routing_key,
+    )
+
+
+def _hook_groups() -> None:
+    """Groups, and so the headers of chords, publish one by one; make each one batch."""
+    inner = canvas.group._apply_tasks
+    if getattr(inner, "sluicegate", False):
+        return
+
+    @functools.wraps(inner)
+    def apply_tasks(self: Any, tasks: Any, producer: Any = None, app: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not registry.is_hooked((app or self.app)._get_current_object() if hasattr(
+            app or self.app, "_get_current_object") else (app or self.app)):
+            return inner(self, tasks, producer, app, *args, **kwargs)
+        with one_batch():
+            return iter(list(inner(self, tasks, producer, app, *args, **kwargs)))
+
+    apply_tasks.sluicegate = True  # type: ignore[attr-defined]
+    canvas.group._apply_tasks = apply_tasks  # type: ignore[method-assign]
+
+
+# Workers.
+
+
+@signals.worker_init.connect
+def _prepare_worker(sender: Any = None, **_: Any) -> None:
+    app = sender.app if hasattr(sender, "app") else None
+    if app is None or not registry.is_hooked(app):
+        return
+    if app.conf.worker_prefetch_multiplier == 4:
+        # Celery's default. A claimed job cannot be overtaken any more, so priority needs a small prefetch.
+        app.conf.worker_prefetch_multiplier = 1
+    app.finalize()
+    for task in app.tasks.values():
+        task.acks_late = True
+        task.reject_on_worker_lost = True
+        task.acks_on_failure = True
+        task.acks_on_timeout = True
+        task.Request = _gate_request_for(task.Request)
+
+
+@functools.cache
+def _gate_request_for(request: Any) -> Any:
+    from celery.utils.imports import symbol_by_name
+
+    cls = symbol_by_name(request)
+    if issubclass(cls, GateRequest):
+        return cls
+    return GateRequest if cls is Request else type(f"Gate{cls.__name__}", (GateRequest, cls), {})
+
+
+@signals.celeryd_after_setup.connect
+def _introduce_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
+    about = registry.about
+    about.name = str(sender)
+    about.pool = getattr(instance.pool_cls, "__module__", str(instance.pool_cls)).rsplit(".", 1)[-1]
+    about.slots = int(instance.concurrency or 1)
+    about.queues = tuple(instance.app.amqp.queues.consume_from)
+
+
+@signals.worker_ready.connect
+def _start_beating(sender: Any = None, **_: Any) -> None:
+    app = getattr(sender, "app", None)
+    if app is not None and registry.is_hooked(app):
+        channel = sender.task_consumer.channel
+        if hasattr(channel, "holdings"):
+            channel.holdings.start()
+
+
+@signals.worker_shutdown.connect
+def _give_back(sender: Any = None, **_: Any) -> None:
+    for holdings in registry.own_holdings():
+        holdings.close()

@@ -1,0 +1,151 @@
+"""How do several publishes become one offer, and a refusal an exception at the right height?
+
+A refusal raised inside kombu would tear its connection down. It is raised in ``Channel._put``, caught
+right above Celery's sender (hook.py), kept here for this thread, and raised again above the producer.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..exceptions import AdmissionRefused
+from ..store import Offer, Verdict
+
+
+class Collected(Exception):
+    """A message was put aside for its batch; the sender must not say "sent" yet."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Offers of one canvas, to be admitted whole or not at all."""
+
+    admit: Callable[[list[Offer]], list[Verdict]] | None = None
+    offers: list[Offer] = field(default_factory=list)
+    announce: list[Callable[[], None]] = field(default_factory=list)
+
+    def add(self, offer: Offer, admit: Callable[[list[Offer]], list[Verdict]]) -> None:
+        self.admit = admit
+        self.offers.append(offer)
+
+    def flush(self) -> None:
+        """Offers everything in one step, then lets the senders say so.
+
+        Raises:
+            AdmissionRefused: nothing of the batch was accepted.
+        """
+        offers, self.offers = self.offers, []
+        if not offers or self.admit is None:
+            return
+        for verdict in self.admit(offers):
+            raise_refusal(verdict)
+        for say in self.announce:
+            say()
+
+
+class _Thread(threading.local):
+    batch: Batch | None = None
+    refusal: AdmissionRefused | None = None
+
+
+_thread = _Thread()
+
+
+def current_batch() -> Batch | None:
+    return _thread.batch
+
+
+@contextmanager
+def one_batch() -> Iterator[None]:
+    """Everything published inside is one batch; an outer batch takes an inner one in."""
+    if _thread.batch is not None:
+        yield
+        return
+    batch = _thread.batch = Batch()
+    try:
+        yield
+    finally:
+        _thread.batch = None
+    batch.flush()
+
+
+def keep_refusal(refusal: AdmissionRefused) -> None:
+    _thread.refusal = refusal
+
+
+def take_refusal() -> AdmissionRefused | None:
+    refusal, _thread.refusal = _thread.refusal, None
+    return refusal
+
+
+def raise_refusal(verdict: Verdict) -> None:
+    """Raises the refusal that a verdict holds, if it holds one."""
+    if not verdict.accepted:
+        detail = ", ".join(f"{name} {value:g}" for name, value in verdict.figures.items())
+        raise AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
+
+
+class ClosedQueues:
+    """Which queues are known to be closed to whom for the next moment.
+
+    A producer that was just refused refuses by itself for a tenth of a second (never beyond a second,
+    so that it sees a mode change within the two seconds promised), and reports these refusals.
+    """
+
+    HOLD_S = 0.1
+    #: Reasons that say something about the next job too.
+    REASONS = frozenset({"count", "bytes", "cost", "age", "tenant", "mode"})
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, str], tuple[float, str, float]] = {}
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._until
+
+    def close(self, asked: str, tenant: str, refusal: AdmissionRefused) -> None:
+        if refusal.reason in self.REASONS:
+            hold = min(self.HOLD_S, refusal.retry_after)
+            with self._lock:
+                if len(self._until) > 1000:
+                    self._until.clear()
+                self._until[(asked, tenant)] = (time.monotonic() + hold, refusal.reason, refusal.retry_after)
+
+    def check(self, queue: str, tenant: str) -> AdmissionRefused | None:
+        """The refusal that stands for this queue and tenant now; counts it as made."""
+        found = self._until.get((queue, tenant))
+        if found is None:
+            return None
+        until, reason, retry_after = found
+        if time.monotonic() >= until:
+            with self._lock:
+                self._until.pop((queue, tenant), None)
+            return None
+        with self._lock:
+            key = (queue, tenant, reason)
+            self._counts[key] = self._counts.get(key, 0) + 1
+        return AdmissionRefused(queue, reason, retry_after)
+
+    def take_counts(self) -> dict[tuple[str, str, str], int]:
+        with self._lock:
+            counts, self._counts = self._counts, {}
+        return counts
+
+    def give_back(self, counts: dict[tuple[str, str, str], int]) -> None:
+        with self._lock:
+            for key, number in counts.items():
+                self._counts[key] = self._counts.get(key, 0) + number
+
+
+def offered_facts(options: dict[str, Any]) -> tuple[str, bool]:
+    """Tenant of a publish, and whether it may be refused locally (a new offer, no retry and no link)."""
+    headers = options.get("headers") or {}
+    fresh = not options.get("task_id") and not options.get("retries")
+    return headers.get("tenant") or "default", fresh

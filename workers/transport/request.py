@@ -1,0 +1,114 @@
+"""What came of a delivery? Celery's request, which notes it where the ack will find it."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.worker.request import Request
+
+from .holdings import MAX_RESULT, Held, note_error
+from .registry import held_by_tag
+
+
+def _text(value: Any) -> str:
+    """A person's reading of a value whose own ``__str__`` may raise."""
+    try:
+        return str(value)
+    except Exception as exc:
+        return f"(unprintable {type(value).__name__}: {type(exc).__name__})"
+
+
+class GateRequest(Request):
+    """An ack carries no outcome: Celery acks success, failure and retry alike. So it is noted before."""
+
+    _held: Held | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        # Celery makes a subclass a task and defines on_success in it without calling ours; wrap it there.
+        super().__init_subclass__(**kwargs)
+        inner = cls.__dict__.get("on_success")
+        if inner is None:
+            return
+
+        @functools.wraps(inner)
+        def on_success(self: GateRequest, failed__retval__runtime: Any, **kw: Any) -> Any:
+            failed, retval, runtime = failed__retval__runtime
+            held = self._held
+            if held is not None:
+                held.run_ms = int(runtime * 1000)
+                if not failed:
+                    held.outcome = "succeeded"
+                    held.result_repr = _text(retval)[:MAX_RESULT]
+            return inner(self, failed__retval__runtime, **kw)
+
+        cls.on_success = on_success  # type: ignore[method-assign]
+
+    def __init__(self, message: Any, *args: Any, **kwargs: Any) -> None:
+        found = held_by_tag(message.delivery_tag)
+        self._held, self._holdings = found if found else (None, None)
+        if self._held is not None:
+            self._held.taken = True
+        super().__init__(message, *args, **kwargs)
+
+    def on_accepted(self, pid: int, time_accepted: float) -> None:
+        if self._held is not None and self._holdings is not None:
+            self._holdings.started(self._held, time_accepted)
+        super().on_accepted(pid, time_accepted)
+
+    def on_timeout(self, soft: bool, timeout: float) -> None:
+        held = self._held
+        if held is not None and not soft:
+            held.outcome, held.quarantine_reason = "failed", "time_limit"
+            note_error(held, "TimeLimitExceeded", f"outlived its hard time limit of {timeout} s")
+        super().on_timeout(soft, timeout)
+
+    def on_retry(self, exc_info: Any) -> None:
+        held = self._held
+        if held is not None:
+            held.outcome = "retry"
+            cause = getattr(exc_info.exception, "exc", None) or exc_info.exception
+            note_error(held, type(cause).__name__, _text(cause), _text(exc_info.traceback))
+        super().on_retry(exc_info)
+
+    def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
+        held = self._held
+        exc = getattr(exc_info.exception, "exc", None) or exc_info.exception
+        finally_lost = False
+        if held is not None and held.outcome is None:
+            if isinstance(exc, Retry):
+                pass  # on_retry notes it
+            elif isinstance(exc, Ignore):
+                held.outcome = "ignored"
+            elif isinstance(exc, Reject):
+                self._note_reject(held, exc, exc_info)
+            elif isinstance(exc, Terminated):
+                held.outcome = "cancelled"
+            elif isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt)):
+                held.outcome = "lost"
+                finally_lost = held.is_last_delivery
+                note_error(held, "WorkerLost", _text(exc))
+            else:
+                held.outcome = "failed"
+                if isinstance(exc, TimeLimitExceeded):
+                    held.quarantine_reason = "time_limit"
+                note_error(held, type(exc).__name__, _text(exc), _text(exc_info.traceback))
+        super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
+        if finally_lost:
+            # Redelivery ends here: who waits for the result must be told.
+            self.task.backend.mark_as_failure(self.id, exc, request=self._context, store_result=self.store_errors)
+
+    def _note_reject(self, held: Held, exc: Reject, exc_info: Any) -> None:
+        if exc.requeue:
+            held.outcome = "requeued"
+            return
+        # Task.retry() turns a publish that failed into Reject; its cause says more than "rejected".
+        cause = exc.__cause__ or exc.__context__ or exc.reason or exc
+        held.outcome, held.quarantine_reason = "failed", "rejected"
+        note_error(held, type(cause).__name__, _text(cause), _text(exc_info.traceback))
+
+    def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+        if self._held is not None:
+            self._held.outcome = "expired" if expired else "cancelled"
+        super()._announce_revoked(reason, terminated, signum, expired)
