@@ -1,0 +1,1 @@
+"""When will a backlog be gone, or full, and how is that put in one sentence? Pure."""

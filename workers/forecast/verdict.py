@@ -1,0 +1,168 @@
+"""Is it all right, where not, since when, what comes and what helps? One sentence and three lines at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .queue_state import SHAPES, WORST_FIRST
+from .wording import NBSP, join_names, put_duration, put_number, put_rate, put_share
+
+STATE_WORDS = {
+    "past_guard": "past its guard",
+    "past_ceiling": "past its ceiling",
+    "at_bound": "at its bound",
+    "stalled": "stalled",
+    "unknown": "unknown",
+    "closed": "closed",
+    "in_bounds": "in bounds",
+}
+BOUND_WORDS = {"count": "count", "bytes": "bytes", "cost_ms": "work", "age_s": "age"}
+ABNORMAL = ("at_bound", "past_ceiling", "stalled", "past_guard", "unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    shape: str
+    headline: str
+    lines: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"shape": self.shape, "headline": self.headline, "lines": list(self.lines)}
+
+
+def give_verdict(
+    queues: Sequence[Mapping[str, Any]],
+    *,
+    mode: str,
+    mode_reason: str,
+    redis_state: str,
+    redis_detail: str,
+    offerers: Mapping[str, tuple[str, float]],
+    now_ms: int,
+) -> Verdict:
+    """`queues` are the frame's rows; `offerers` names who offers most to a queue, with the share."""
+    if redis_state not in ("ok", "unknown"):
+        detail = f" ({redis_detail})" if redis_detail else ""
+        return Verdict(
+            "diamond",
+            f"Redis is {REDIS_WORDS.get(redis_state, redis_state)}{detail}: nothing can be accepted.",
+            ("What was accepted stays in Redis and runs again as it can.",),
+        )
+    if not queues:
+        return Verdict("dashed", "No queue has a policy yet: there is nothing to watch.", ())
+    ranked = sorted(queues, key=lambda q: (WORST_FIRST.index(q["state"]), q["strict_rank"] is None, q["name"]))
+    bad = [q for q in ranked if q["state"] in ABNORMAL]
+    if mode == "failed":
+        return Verdict("diamond", f"The gate is failed and admits nothing: {mode_reason}.", _others(bad, queues))
+    if not bad:
+        return _all_well(queues, mode=mode, mode_reason=mode_reason)
+    worst = bad[0]
+    lines = [_since(worst, offerers, now_ms=now_ms)]
+    others = _others(bad[1:], queues)
+    help_line = _what_helps(worst, mode=mode)
+    lines += [line for line in (*others, help_line) if line]
+    return Verdict(SHAPES[worst["state"]], _headline(worst), tuple(lines[:3]))
+
+
+REDIS_WORDS = {
+    "down": "not reachable",
+    "timeout": "not answering",
+    "loading": "loading its data",
+    "readonly": "not writable",
+    "full": "full",
+    "auth": "refusing the password",
+}
+
+
+def _all_well(queues: Sequence[Mapping[str, Any]], *, mode: str, mode_reason: str) -> Verdict:
+    oldest = max(queues, key=lambda q: q["oldest_age_ms"] or 0)
+    count = len(queues)
+    whole = "The one queue is" if count == 1 else f"All {count} queues are"
+    if oldest["oldest_age_ms"]:
+        age = f"the oldest job has waited {put_duration(oldest['oldest_age_ms'] / 1000)} ({oldest['name']})"
+    else:
+        age = "no job waits"
+    if mode == "draining":
+        left = sum(q["depth"] + q["delayed"] + q["in_flight"] for q in queues)
+        return Verdict("square", f"Draining, nothing new is admitted: {put_number(left)} jobs are left; {age}.", ())
+    lines = (f"The gate is {mode}: {mode_reason}.",) if mode == "saturated" and mode_reason else ()
+    return Verdict("ring", f"{whole} in bounds; {age}.", lines)
+
+
+def _headline(queue: Mapping[str, Any]) -> str:
+    drain, name, state = queue["drain"], queue["name"], queue["state"]
+    age_s = (queue["oldest_age_ms"] or 0) / 1000
+    if state == "unknown":
+        return f"{name} is unknown: no samples of it."
+    if state == "stalled":
+        what = f"{put_number(queue['depth'])} {'job waits' if queue['depth'] == 1 else 'jobs wait'}"
+        full = f", full in {put_duration(drain['full_in_s'])}" if drain["full_in_s"] is not None else ""
+        return f"{name} is stalled: no consumer, {what}, oldest {put_duration(age_s)}{full}."
+    direction = {"growing": " and growing", "draining": " and draining"}.get(drain["state"], "")
+    parts = [_measure(queue, age_s)]
+    if drain["state"] == "growing" and drain["full_in_s"] is not None and state != "at_bound":
+        parts.append(f"full in {put_duration(drain['full_in_s'])}")
+    elif drain["state"] == "draining" and drain["seconds"] is not None:
+        parts.append(f"drains in {put_duration(drain['seconds'])}")
+    elif drain.get("reason"):
+        parts.append(str(drain["reason"]))
+    return f"{name} is {STATE_WORDS[state]}{direction}: {', '.join(parts)}."
+
+
+def _measure(queue: Mapping[str, Any], age_s: float) -> str:
+    age = f"oldest {put_duration(age_s)}"
+    if queue["state"] == "past_guard":
+        return f"{age}, guard {put_duration(queue['guard_age_s'])}"
+    if queue["state"] == "past_ceiling":
+        return f"{age}, ceiling {put_duration(queue['age_ceiling_s'])}"
+    if queue["state"] == "at_bound" and queue.get("full_bound"):
+        return f"{BOUND_WORDS[queue['full_bound']]} bound reached, {age}"
+    return age
+
+
+def _since(queue: Mapping[str, Any], offerers: Mapping[str, tuple[str, float]], *, now_ms: int) -> str:
+    said = f"For {put_duration(max(0, now_ms - queue['state_since_at_ms']) / 1000)}"
+    rates = queue["rates"]
+    if rates.get("offered") is not None and rates.get("succeeded") is not None:
+        done = rates["succeeded"] + (rates.get("failed") or 0.0)
+        said += f"; {put_rate(rates['offered'])} offered, {put_rate(done)} done"
+    who = offerers.get(queue["name"])
+    if who is not None and who[1] >= 0.5:
+        said += f"; {who[0]} offers {put_share(who[1])} of {queue['name']}"
+    return said + "."
+
+
+def _others(bad: Sequence[Mapping[str, Any]], queues: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    lines = []
+    if bad:
+        first = f"{bad[0]['name']} is {STATE_WORDS[bad[0]['state']]} too"
+        lines.append(f"{first}, and {len(bad) - 1} more." if len(bad) > 1 else f"{first}.")
+    well = [q["name"] for q in queues if q["state"] == "in_bounds"]
+    if well and len(well) <= 4:
+        lines.append(f"{join_names(well)} {'is' if len(well) == 1 else 'are'} in bounds.")
+    elif well:
+        lines.append(f"{len(well)} other queues are in bounds.")
+    return (" ".join(lines),) if lines else ()
+
+
+def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
+    """The act that helps, and what the tempting wrong one would do."""
+    name, drain = queue["name"], queue["drain"]
+    if queue["state"] == "stalled":
+        return (
+            f"Start a worker that consumes {name} (celery{NBSP}worker{NBSP}-Q{NBSP}{name}); "
+            "draining would refuse new work and run none of this."
+        )
+    if drain.get("reason", "").startswith("starved"):
+        return f"{name} is {drain['reason']}: give it reserved slots or add workers; more weight would not help it."
+    if drain["state"] == "growing" and mode == "normal":
+        share = queue["saturated_share"]
+        room = "nothing more" if not share else f"only {put_share(share)} of its bounds" if share < 1 else "as much"
+        return f"Saturated would admit {room} to {name}; more workers help, replaying or purging do not."
+    if drain["state"] == "growing" and mode == "saturated":
+        return "Already saturated: more workers help; normal would let the backlog grow faster."
+    if drain["state"] == "draining" and mode == "normal":
+        return "It recovers by itself; no act is needed."
+    return ""

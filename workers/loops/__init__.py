@@ -1,0 +1,1 @@
+"""Which services run in the background? Each is one small loop on the same skeleton."""

@@ -1,0 +1,481 @@
+"""What does one frame say? A pure function of past snapshots and of what the database knew last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..forecast.drain import Outlook, Rules, band, drain_facts, forecast, one_slot_fewer
+from ..forecast.fullness import nearest_bound
+from ..forecast.load import Load, read_load
+from ..forecast.queue_state import Facts, full_bound, queue_state
+from ..forecast.verdict import Verdict, give_verdict
+from ..metrics.history import COUNTERS, History
+from ..metrics.percentiles import percentiles
+from ..metrics.rates import RATE_WINDOW_MS, difference, queue_rates, sum_rates, unknown_rates
+from ..modes.effect import admits, bounds_in_force, full_bounds, in_force, saturated_share
+from ..modes.redis_health import redis_failed
+
+VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
+WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
+WORKER_GONE_MS = 60_000
+TENANT_WINDOW_MS = 60_000
+EVENTS_SHOWN = 20
+TENANT_RATES = ("offered", "accepted", "refused", "succeeded")
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFacts:
+    """What the database said last; each may be behind, none holds the sampler up."""
+
+    alerts: Sequence[Mapping[str, Any]] = ()
+    last_alert_at_ms: int | None = None
+    quarantine: Mapping[str, Any] | None = None  # count, bytes, oldest_at_ms, causes
+    events: Sequence[Mapping[str, Any]] = ()
+    unknown: str = ""  # why, while nothing could be read
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    installation: str
+    gate: str
+    seq: int
+    bin_value: Callable[[int], float]
+    redis: Mapping[str, Any]  # store.health(), with since_at_ms
+    facts: DatabaseFacts = field(default_factory=DatabaseFacts)
+    sampled_ago_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What one frame must know of the one before."""
+
+    states: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # queue -> (state, since ms)
+    verdict: Verdict | None = None
+    verdict_key: tuple[Any, ...] = ()
+    verdict_at_ms: int = 0
+
+
+def build_frame(history: History, context: Context, memory: Memory) -> tuple[dict[str, Any], Memory]:
+    """The frame of the latest snapshot, and what to remember for the next one."""
+    snapshot = history.latest
+    if snapshot is None:
+        raise ValueError("a frame needs a snapshot")
+    now_ms = int(snapshot["now_ms"])
+    policies, modes = snapshot["policies"], snapshot["modes"]
+    names = sorted(snapshot["queues"], key=lambda name: queue_order(name, policies.get(name, {})))
+    total_slots = live_slots(snapshot)
+    loads = [x for name in names if (x := read_load(history, name, bin_value=context.bin_value)) is not None]
+    rules = {name: dispatch_rules(policies.get(name, {})) for name in names}
+    outlooks = forecast(loads, rules, total_slots=total_slots)
+    fewer = one_slot_fewer(loads, rules, total_slots=total_slots)
+    mode, entry = in_force(modes, "*", now_ms=now_ms)
+    mode_by, mode_reason = (entry or {}).get("by"), (entry or {}).get("reason") or ""
+    failed = redis_failed(context.redis, now_ms=now_ms)
+    if failed:
+        mode, mode_by, mode_reason, entry = "failed", "monitor", failed, None
+    rows, states = [], {}
+    for load in loads:
+        row = queue_row(
+            history,
+            load,
+            outlooks[load.name],
+            fewer[load.name],
+            rule=rules[load.name],
+            total_slots=total_slots,
+            failed=failed,
+            context=context,
+        )
+        before = memory.states.get(load.name)
+        since = before[1] if before is not None and before[0] == row["state"] else now_ms
+        states[load.name] = (row["state"], since)
+        row["state_since_at_ms"] = since
+        rows.append(row)
+    tenants = tenant_rows(history, loads, total_slots=total_slots)
+    verdict = give_verdict(
+        rows,
+        mode=mode,
+        mode_reason=mode_reason,
+        redis_state=str(context.redis.get("state", "unknown")),
+        redis_detail=str(context.redis.get("detail") or ""),
+        offerers=find_offerers(tenants),
+        now_ms=now_ms,
+    )
+    verdict_key = (mode, context.redis.get("state"), verdict.shape, *sorted((q["name"], q["state"]) for q in rows))
+    if (
+        memory.verdict is not None
+        and memory.verdict_key == verdict_key
+        and now_ms - memory.verdict_at_ms < VERDICT_HOLD_MS
+    ):
+        verdict, verdict_at_ms = memory.verdict, memory.verdict_at_ms
+    else:
+        verdict_at_ms = now_ms
+    unknown: dict[str, str] = {}
+    until_ms = (entry or {}).get("until_at_ms")
+    since_ms = failed_since(context, now_ms) if failed else (entry or {}).get("since_at_ms")
+    if since_ms is None:
+        unknown["mode_since_at_ms"] = "never changed"
+    if until_ms is None:
+        unknown["mode_until_at_ms"] = "no end is set"
+    frame = {
+        "seq": context.seq,
+        "at_ms": now_ms,
+        "installation": context.installation,
+        "gate": context.gate,
+        "mode": mode,
+        "mode_since_at_ms": since_ms,
+        "mode_reason": mode_reason,
+        "mode_by": mode_by,
+        "mode_automatic": bool(failed or (entry or {}).get("automatic")),
+        "mode_until_at_ms": until_ms,
+        "mode_pinned": bool((entry or {}).get("pinned")),
+        "mode_leaves": say_leaves(mode, entry, failed=bool(failed)),
+        "sampled_ago_ms": max(0, context.sampled_ago_ms),
+        "verdict": verdict.as_dict(),
+        "redis": redis_part(context.redis),
+        "alerts": alerts_part(context.facts),
+        "quarantine": quarantine_part(context.facts, snapshot, now_ms=now_ms),
+        "events": list(context.facts.events)[:EVENTS_SHOWN],
+        "totals_all": {"rates": sum_rates([row["rates"] for row in rows])},
+        "queues": rows,
+        "tenants": tenants,
+        "workers": worker_rows(snapshot),
+        "unknown": unknown,
+    }
+    return frame, Memory(states, verdict, verdict_key, verdict_at_ms)
+
+
+def queue_order(name: str, policy: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Strict ranks first, then the heavier; it never changes by itself."""
+    rank = policy.get("strict_rank")
+    return (rank is None, rank or 0, -float(policy.get("weight") or 0), name)
+
+
+def live_slots(snapshot: Mapping[str, Any]) -> float:
+    now_ms = int(snapshot["now_ms"])
+    live = [w for w in snapshot["workers"] if now_ms - int(w["beat_at_ms"] or 0) < WORKER_LIVE_MS]
+    return float(sum(int(w.get("slots") or 0) for w in live))
+
+
+def dispatch_rules(policy: Mapping[str, Any]) -> Rules:
+    weight = policy.get("weight")
+    return Rules(
+        strict_rank=policy.get("strict_rank"),
+        weight=1.0 if weight is None else float(weight),
+        reserved=float(policy.get("reserved_slots") or 0),
+        cap=policy.get("max_in_flight"),
+        ceiling_s=policy.get("age_ceiling_s"),
+    )
+
+
+def queue_row(
+    history: History,
+    load: Load,
+    outlook: Outlook,
+    fewer: Outlook,
+    *,
+    rule: Rules,
+    total_slots: float,
+    failed: str,
+    context: Context,
+) -> dict[str, Any]:
+    snapshot = history.latest
+    assert snapshot is not None
+    now_ms = int(snapshot["now_ms"])
+    queue, policy = snapshot["queues"][load.name], snapshot["policies"].get(load.name, {})
+    mode, entry = in_force(snapshot["modes"], load.name, now_ms=now_ms)
+    if failed:
+        mode, entry = "failed", {"since_at_ms": failed_since(context, now_ms), "reason": failed}
+    work_rate = (queue.get("model") or {}).get("work_rate")
+    bounds, in_mode = full_bounds(policy, work_rate=work_rate), bounds_in_force(policy, mode, work_rate=work_rate)
+    depth, delayed = int(queue["depth"]), int(queue["delayed"])
+    oldest_age_ms = round(load.age_s * 1000)
+    facts = Facts(
+        depth=depth,
+        held=depth + delayed,
+        bytes=int(queue["bytes"]),
+        cost_ms=int(queue["cost_ms"]),
+        oldest_age_ms=oldest_age_ms,
+        consumers=load.consumers,
+        guard_age_s=policy.get("guard_age_s"),
+        age_ceiling_s=policy.get("age_ceiling_s"),
+        bounds=in_mode,
+        admits=admits(policy, mode),
+    )
+    fill = nearest_bound(
+        load,
+        outlook,
+        bounds=in_mode if facts.admits else bounds,
+        held=facts.held,
+        held_bytes=facts.bytes,
+        cost_ms=facts.cost_ms,
+    )
+    rates = queue_rates(history, load.name)
+    totals = {name: int(queue["totals"].get(name) or 0) for name in COUNTERS}
+    row: dict[str, Any] = {
+        "name": load.name,
+        "mode": mode,
+        "mode_since_at_ms": (entry or {}).get("since_at_ms"),
+        "mode_reason": (entry or {}).get("reason") or "",
+        "state": queue_state(facts),
+        "full_bound": full_bound(facts) if facts.admits else "",
+        "depth": depth,
+        "delayed": delayed,
+        "in_flight": int(queue["in_flight"]),
+        "bytes": int(queue["bytes"]),
+        "cost_ms": int(queue["cost_ms"]),
+        "oldest_age_ms": oldest_age_ms,
+        "next_due_at_ms": queue.get("next_due_at_ms"),
+        "inlet": int(queue.get("inlet") or 0),
+        "consumers": load.consumers,
+        "slots": int(load.slots),
+        "guard_age_s": policy.get("guard_age_s"),
+        "age_ceiling_s": policy.get("age_ceiling_s"),
+        "weight": policy.get("weight"),
+        "strict_rank": policy.get("strict_rank"),
+        "saturated_share": saturated_share(policy),
+        "owner": policy.get("owner"),
+        "policy_version": policy.get("version"),
+        "bounds": with_reasons(bounds, "no bound"),
+        "bounds_in_force": with_reasons(in_mode, "no bound"),
+        "totals": {**totals, "refused_by": dict(queue["totals"].get("refused_by") or {})},
+        "rates": rates,
+        "wait_ms": percentiles(
+            queue.get("wait_bins") or {}, bin_value=context.bin_value, nothing="nothing started in the last 60 s"
+        ),
+        "service_ms": percentiles(
+            queue.get("service_bins") or {}, bin_value=context.bin_value, nothing="nothing done in the last 60 s"
+        ),
+        "drain": drain_part(load, outlook, fewer, rule=rule, total_slots=total_slots, fill=fill),
+    }
+    reasons = {
+        "mode_since_at_ms": "never changed",
+        "next_due_at_ms": "nothing is delayed",
+        "guard_age_s": "no guard is set",
+        "age_ceiling_s": "no ceiling is set",
+        "weight": "no policy",
+        "strict_rank": "shares by weight",
+        "policy_version": "no policy",
+    }
+    row["unknown"] = {name: reason for name, reason in reasons.items() if row[name] is None}
+    return row
+
+
+def drain_part(
+    load: Load, outlook: Outlook, fewer: Outlook, *, rule: Rules, total_slots: float, fill: Any
+) -> dict[str, Any]:
+    edges = band(load, outlook)
+    exact = outlook.state == "empty"
+    part: dict[str, Any] = {
+        "state": outlook.state,
+        "reason": outlook.reason,
+        "modeled": True,
+        "seconds": _seconds(outlook.seconds),
+        "low": 0.0 if exact else _seconds(edges[0] if edges else None),
+        "high": 0.0 if exact else _seconds(edges[1] if edges else None),
+        "full_in_s": _seconds(fill.seconds if fill else None),
+        "full_by": fill.bound if fill else None,
+        "inputs": {
+            **drain_facts(load, outlook, rule=rule, total_slots=total_slots),
+            "one_slot_fewer": fewer_part(fewer),
+        },
+    }
+    why = outlook.reason or {"growing": "more arrives than is done", "stalled": "no consumer"}.get(
+        outlook.state, "not modeled"
+    )
+    unknown = {name: why for name in ("seconds", "low", "high") if part[name] is None}
+    if part["full_in_s"] is None:
+        growing = outlook.state in ("growing", "stalled")
+        unknown["full_in_s"] = "no bound comes nearer" if growing else f"not growing: {outlook.state}"
+    if unknown:
+        part["unknown"] = unknown
+    return part
+
+
+def fewer_part(fewer: Outlook) -> dict[str, Any]:
+    part: dict[str, Any] = {"state": fewer.state, "seconds": _seconds(fewer.seconds)}
+    if part["seconds"] is None:
+        part["unknown"] = {"seconds": fewer.reason or fewer.state}
+    return part
+
+
+def with_reasons(values: Mapping[str, Any], reason: str) -> dict[str, Any]:
+    unknown = {name: reason for name, value in values.items() if value is None}
+    return {**values, "unknown": unknown} if unknown else dict(values)
+
+
+def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) -> list[dict[str, Any]]:
+    """One row a queue and tenant; the share is of all slot time over the last minute."""
+    snapshot, earlier = history.latest, history.reference(RATE_WINDOW_MS)
+    assert snapshot is not None
+    now_ms = int(snapshot["now_ms"])
+    minute_ago = next(history.within(TENANT_WINDOW_MS), snapshot)
+    span_ms = now_ms - int(minute_ago["now_ms"])
+    mean_ms = {load.name: load.mean_service_ms for load in loads}
+    before_5 = _by_tenant(earlier)
+    before_60 = _by_tenant(minute_ago)
+    active: dict[str, int] = {}
+    for row in snapshot["tenants"]:
+        if row["depth"] or row["in_flight"]:
+            active[row["queue"]] = active.get(row["queue"], 0) + 1
+    rows = []
+    for row in snapshot["tenants"]:
+        key = (row["queue"], row["tenant"])
+        oldest = row.get("oldest_eligible_at_ms")
+        if earlier is None:
+            rates = unknown_rates(TENANT_RATES, history.why_no_reference(RATE_WINDOW_MS))
+        else:
+            span_s = (now_ms - int(earlier["now_ms"])) / 1000
+            rates = difference(before_5.get(key, {}), row, TENANT_RATES, span_s=span_s)
+        share = _slot_share(
+            before_60.get(key, {}), row, mean_ms.get(row["queue"]), span_ms=span_ms, slots=total_slots
+        )
+        out: dict[str, Any] = {
+            "tenant": row["tenant"],
+            "queue": row["queue"],
+            "rates": rates,
+            "depth": int(row["depth"]),
+            "delayed": int(row["delayed"]),
+            "in_flight": int(row["in_flight"]),
+            "bytes": int(row["bytes"]),
+            "cost_ms": int(row["cost_ms"]),
+            "share": share,
+            "fair_share": round(1 / active[row["queue"]], 4) if active.get(row["queue"]) else None,
+            "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
+            "totals": {name: int(row.get(name) or 0) for name in ("offered", "accepted", "refused", "succeeded")},
+        }
+        reasons = {"share": "not enough samples yet", "fair_share": "nobody waits or runs"}
+        unknown = {name: reason for name, reason in reasons.items() if out[name] is None}
+        if unknown:
+            out["unknown"] = unknown
+        rows.append(out)
+    return rows
+
+
+def _by_tenant(snapshot: Mapping[str, Any] | None) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(row["queue"], row["tenant"]): row for row in snapshot["tenants"]} if snapshot else {}
+
+
+def _slot_share(
+    before: Mapping[str, Any], after: Mapping[str, Any], mean_ms: float | None, *, span_ms: int, slots: float
+) -> float | None:
+    if span_ms < 3_000 or slots <= 0:
+        return None
+    runs = sum(int(after.get(name) or 0) - int(before.get(name) or 0) for name in ("succeeded", "failed"))
+    if runs <= 0:
+        return 0.0
+    return None if mean_ms is None else round(min(1.0, runs * mean_ms / (slots * span_ms)), 4)
+
+
+def find_offerers(tenants: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, float]]:
+    """Who offers most to each queue, with the share; only where there is more than one."""
+    offered: dict[str, list[tuple[float, str]]] = {}
+    for row in tenants:
+        rate = row["rates"].get("offered")
+        if rate:
+            offered.setdefault(row["queue"], []).append((rate, row["tenant"]))
+    return {
+        queue: (max(rows)[1], max(rows)[0] / sum(rate for rate, _ in rows))
+        for queue, rows in offered.items()
+        if len(rows) > 1
+    }
+
+
+def worker_rows(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
+    now_ms = int(snapshot["now_ms"])
+    rows = []
+    for worker in snapshot["workers"]:
+        ago_ms = max(0, now_ms - int(worker["beat_at_ms"] or 0))
+        state = "live" if ago_ms < WORKER_LIVE_MS else "silent" if ago_ms < WORKER_GONE_MS else "gone"
+        row = {**worker, "beat_ago_ms": ago_ms, "state": state}
+        held = []
+        for job in worker.get("held") or []:
+            item = dict(job)
+            if item.get("started_at_ms") is None:
+                item["unknown"] = {"started_at_ms": "reserved, not started"}
+            held.append(item)
+        row["held"] = held
+        unknown = {name: "not told by the worker" for name in ("pid", "started_at_ms") if row.get(name) is None}
+        if unknown:
+            row["unknown"] = unknown
+        rows.append(row)
+    return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def redis_part(health: Mapping[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "state": health.get("state", "unknown"),
+        "detail": health.get("detail") or "",
+        "since_at_ms": health.get("since_at_ms"),
+        "used_bytes": health.get("used_bytes"),
+        "max_bytes": health.get("max_bytes"),
+        "policy": health.get("policy"),
+        "version": health.get("version"),
+        "aof": health.get("aof"),
+    }
+    reasons = {
+        "since_at_ms": "not seen changing",
+        "used_bytes": "not told by the server",
+        "max_bytes": "no maxmemory is set",
+        "aof": "not told by the server",
+    }
+    unknown = {name: reason for name, reason in reasons.items() if part[name] is None}
+    return {**part, "unknown": unknown} if unknown else part
+
+
+def alerts_part(facts: DatabaseFacts) -> dict[str, Any]:
+    part: dict[str, Any] = {
+        "firing": None if facts.unknown else len(facts.alerts),
+        "items": list(facts.alerts),
+        "last_at_ms": facts.last_alert_at_ms,
+    }
+    unknown = {}
+    if facts.unknown:
+        unknown["firing"] = facts.unknown
+    if part["last_at_ms"] is None:
+        unknown["last_at_ms"] = facts.unknown or "none has fired"
+    return {**part, "unknown": unknown} if unknown else part
+
+
+def quarantine_part(facts: DatabaseFacts, snapshot: Mapping[str, Any], *, now_ms: int) -> dict[str, Any]:
+    """What the database holds and what still waits in Redis to be copied there."""
+    spool = snapshot.get("quarantine_spool") or {}
+    waiting, held = int(spool.get("count") or 0), facts.quarantine
+    if held is None:
+        why = facts.unknown or "not read yet"
+        nulls = dict.fromkeys(("count", "bytes", "oldest_age_ms"))
+        return {**nulls, "causes": [], "uncopied": waiting, "unknown": dict.fromkeys(nulls, why)}
+    oldest = [at for at in (held.get("oldest_at_ms"), spool.get("oldest_at_ms")) if at is not None]
+    return {
+        "count": int(held["count"]) + waiting,
+        "bytes": int(held["bytes"]),
+        "oldest_age_ms": max(0, now_ms - int(min(oldest))) if oldest else 0,
+        "causes": list(held.get("causes") or []),
+        "uncopied": waiting,
+    }
+
+
+def say_leaves(mode: str, entry: Mapping[str, Any] | None, *, failed: bool) -> str | None:
+    if failed:
+        return "when Redis can be written again"
+    if entry is None or mode == "normal":
+        return None
+    if entry.get("until") == "drained":
+        return "when the backlog is gone"
+    if entry.get("until_at_ms") is not None:
+        return "at its end, or when changed"
+    if entry.get("automatic"):
+        return {
+            "saturated": "when every queue is back under its low mark and guard for its hold time",
+            "failed": "when the cause has been gone for the hold time",
+        }.get(mode, "by itself")
+    return "when changed by an operator"
+
+
+def failed_since(context: Context, now_ms: int) -> int:
+    return int(context.redis.get("since_at_ms") or now_ms)
+
+
+def _seconds(value: float | None) -> float | None:
+    return None if value is None else round(max(0.0, value), 1)

@@ -1,0 +1,75 @@
+"""Which loops make up the monitor, and how do they start and stop together?"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+import time
+from typing import Any
+
+from django.conf import settings
+from django.db import close_old_connections
+
+from ..store import Store
+from .broadcast import GroupBroadcast
+from .frame import DatabaseFacts
+from .leadership import RENEW_S, Leadership
+from .publisher import INTERVAL_S as PUBLISHER_S
+from .publisher import Publisher
+from .sampler import INTERVAL_S as SAMPLER_S
+from .sampler import Sampler
+from .skeleton import Loop, LoopThread
+
+log = logging.getLogger("sluicegate.monitor")
+
+STOP_WITHIN_S = 2.5
+
+
+class Monitor:
+    def __init__(self, store: Store, *, installation: str, layer_of: Any, holder: str = "") -> None:
+        self.store = store
+        self.stop = threading.Event()
+        self.leadership = Leadership(store, holder or f"{socket.gethostname()}:{os.getpid()}")
+        self.broadcast = GroupBroadcast(layer_of)
+        self.sampler = Sampler(
+            store, installation=installation, broadcast=self.broadcast.send, facts=lambda: DatabaseFacts()
+        )
+
+    @classmethod
+    def from_settings(cls) -> Monitor:
+        from channels.layers import get_channel_layer
+
+        store = Store.from_url(settings.SLUICEGATE_REDIS_URL, gate=settings.SLUICEGATE_GATE)
+        name = getattr(settings, "SLUICEGATE_INSTALLATION", "") or settings.SLUICEGATE_GATE
+        return cls(store, installation=name, layer_of=get_channel_layer)
+
+    def loops(self) -> list[Loop]:
+        return [
+            Loop("leader", RENEW_S, self.leadership.renew, leader_only=False),
+            Loop("sampler", SAMPLER_S, self.sampler.tick, burst=1),
+            Loop("publisher", PUBLISHER_S, Publisher(self.store).tick, burst=1),
+        ]
+
+    def run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+        self.leadership.renew()
+        threads = [
+            LoopThread(loop, stop=self.stop, leads=self.leadership.leads, after=close_old_connections)
+            for loop in self.loops()
+        ]
+        for thread in threads:
+            thread.start()
+        log.info("monitor runs: %s", ", ".join(thread.loop.name for thread in threads))
+        while not self.stop.is_set():
+            self.stop.wait(1.0)
+        deadline = time.monotonic() + STOP_WITHIN_S
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self.leadership.release()
+        self.broadcast.close()
+        late = [thread.loop.name for thread in threads if thread.is_alive()]
+        log.info("monitor stopped%s", f"; did not wait for {', '.join(late)}" if late else "")

@@ -1,0 +1,99 @@
+"""What is the state of everything, this second? Snapshot, frame, store and broadcast."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..exceptions import StoreUnavailable
+from ..metrics.history import History
+from ..store import Store
+from ..store.bins import bin_value_ms
+from .frame import Context, DatabaseFacts, Memory, build_frame
+
+log = logging.getLogger("sluicegate.monitor")
+
+INTERVAL_S = 1.0
+Broadcast = Callable[[str], None]
+Listener = Callable[[dict[str, Any], dict[str, Any]], None]  # (frame, snapshot)
+
+
+class Sampler:
+    """The one reader of the gate's state; everything else in the monitor works from what it read."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        installation: str,
+        broadcast: Broadcast,
+        facts: Callable[[], DatabaseFacts],
+        listeners: tuple[Listener, ...] = (),
+    ) -> None:
+        self._store = store
+        self._installation = installation
+        self._broadcast = broadcast
+        self._facts = facts
+        self._listeners = listeners
+        self.history = History()
+        self._memory = Memory()
+        self._seq: int | None = None
+        self.health: dict[str, Any] = {"state": "unknown"}
+        self.frame: dict[str, Any] | None = None
+
+    def tick(self) -> bool:
+        started = time.monotonic()
+        try:
+            snapshot = self._store.snapshot()
+        except StoreUnavailable as exc:
+            self._note_health({"state": exc.reason, "detail": exc.detail[:200]}, self._store.clock.now_ms())
+            raise
+        read = time.monotonic()
+        now_ms = int(snapshot["now_ms"])
+        self._note_health(self._store.health(), now_ms)
+        if self._seq is None:
+            self._resume()
+        self.history.add(snapshot)
+        self._seq = (self._seq or 0) + 1
+        context = Context(
+            installation=self._installation,
+            gate=self._store.gate,
+            seq=self._seq,
+            bin_value=bin_value_ms,
+            redis=self.health,
+            facts=self._facts(),
+            sampled_ago_ms=round((time.monotonic() - read) * 1000),
+        )
+        frame, self._memory = build_frame(self.history, context, self._memory)
+        self.frame = frame
+        text = json.dumps(frame, allow_nan=False, separators=(",", ":"))
+        try:
+            self._store.put_frame(text)
+        except StoreUnavailable as exc:
+            # A full Redis refuses the copy and still passes the broadcast on.
+            self._note_health({**self.health, "state": exc.reason, "detail": exc.detail[:200]}, now_ms)
+        self._broadcast(text)
+        for listener in self._listeners:
+            listener(frame, snapshot)
+        if time.monotonic() - started > INTERVAL_S:
+            log.warning("one frame took %.1f s", time.monotonic() - started)
+        return False
+
+    def _note_health(self, health: dict[str, Any], now_ms: int) -> None:
+        same = health.get("state") == self.health.get("state")
+        since = self.health.get("since_at_ms") if same else now_ms
+        self.health = {**health, "since_at_ms": since if since is not None else now_ms}
+
+    def _resume(self) -> None:
+        """Goes on from the last leader's frame: the sequence, and since when each queue is what it is."""
+        try:
+            text = self._store.read_frame()
+            last = json.loads(text) if text else {}
+            self._seq = int(last.get("seq") or 0)
+            states = {q["name"]: (q["state"], int(q["state_since_at_ms"])) for q in last.get("queues", [])}
+            self._memory = Memory(states=states)
+        except (ValueError, KeyError, TypeError):
+            self._seq = 0

@@ -1,0 +1,1 @@
+"""When does the gate change its mode by itself? Pure."""
