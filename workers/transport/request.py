@@ -37,7 +37,8 @@ class GateRequest(Request):
             failed, retval, runtime = failed__retval__runtime
             held = self._held
             if held is not None:
-                held.run_ms = int(runtime * 1000)
+                if runtime is not None:
+                    held.run_ms = int(runtime * 1000)
                 if not failed:
                     held.outcome = "succeeded"
                     held.result_repr = _text(retval)[:MAX_RESULT]
