@@ -1,0 +1,111 @@
+"""What is measured against what? Each side: a fresh server, a producer's app, and a worker when asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from celery import Celery
+
+from ..admission.policy import parse_policy
+from ..store import Store
+from .app import BROKER_VARIABLE, WAITS_VARIABLE, build_app
+from .server import run_server
+
+SideName = Literal["gate", "stock"]
+SIDES: Final[tuple[SideName, SideName]] = ("gate", "stock")
+_SCHEMES: Final = {"gate": "sluicegate+socket", "stock": "redis+socket"}
+
+#: No bound of the gate may end a measurement of its speed early.
+WIDE: Final[Mapping[str, Any]] = {"max_count": 10_000_000}
+WORKER_START_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where the servers of one run stand."""
+
+    binary: Path
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    name: SideName
+    app: Celery
+    broker_url: str
+    directory: Path
+    store: Store | None  # the gate's side only
+
+    def read_memory(self) -> int:
+        """INFO's used_memory, in bytes."""
+        with self.app.connection_for_write() as connection:
+            return int(connection.default_channel.client.info("memory")["used_memory"])
+
+    def count_remaining(self, queues: Sequence[str]) -> int:
+        """Jobs that wait or run, by each side's own book."""
+        if self.store is not None:
+            shown = self.store.snapshot()["queues"]
+            rows = [shown[queue] for queue in queues if queue in shown]
+            return sum(int(row["depth"]) + int(row["delayed"]) + int(row["in_flight"]) for row in rows)
+        with self.app.connection_for_write() as connection:
+            client = connection.default_channel.client
+            return sum(int(client.llen(queue)) for queue in queues) + int(client.hlen("unacked"))
+
+
+@contextmanager
+def open_side(bench: Bench, name: SideName, policies: Mapping[str, Mapping[str, Any]]) -> Iterator[Side]:
+    """A side with nothing in it. ``policies`` are the gate's, by queue; the stock side knows none."""
+    directory = bench.directory / f"{name}-{time.monotonic_ns() % 10**9}"
+    with run_server(bench.binary, directory) as path:
+        broker_url = f"{_SCHEMES[name]}://{path}?virtual_host=0"
+        store = None
+        if name == "gate":
+            store = Store.from_url(f"unix://{path}?db=0")
+            for queue, fields in policies.items():
+                store.publish_policy(queue, parse_policy(fields).as_fields(), version=1)
+        app = build_app(broker_url)
+        try:
+            yield Side(name, app, broker_url, directory, store)
+        finally:
+            app.close()
+
+
+@contextmanager
+def run_worker(side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2) -> Iterator[None]:
+    """Stock Celery's own worker command, with the same options on both sides."""
+    command = [sys.executable, "-m", "celery", "-A", "workers.bench.app", "worker", "--pool", "prefork"]
+    command += ["--concurrency", str(concurrency), "--prefetch-multiplier", str(prefetch)]
+    command += ["--queues", ",".join(queues), "--loglevel", "ERROR", "--without-mingle", "--without-gossip"]
+    environment = {
+        **os.environ,
+        BROKER_VARIABLE: side.broker_url,
+        WAITS_VARIABLE: str(side.directory / "waits"),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+    }
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
+    with (side.directory / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
+            try:  # the pool's processes too, where the worker left any
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()

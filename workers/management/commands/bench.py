@@ -1,0 +1,67 @@
+"""Measure the gate against stock Celery, side by side on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any, ClassVar
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ...bench.comparison import Comparison
+from ...bench.measurements import MEASUREMENTS
+from ...bench.report import describe_environment, format_environment, format_table
+from ...bench.server import ServerMissing, find_binary
+from ...bench.sides import Bench
+
+
+class Command(BaseCommand):
+    help = "Side-by-side benchmark of the gate and stock Celery on servers of its own. Needs no database."
+    requires_system_checks: ClassVar[list[str]] = []
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--only", action="append", choices=sorted(MEASUREMENTS), help="may be given again"
+        )
+        parser.add_argument("--rounds", type=int, default=5, help="pairs of each measurement (5)")
+        parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["rounds"] < 1:
+            raise CommandError("--rounds must be at least 1")
+        try:
+            binary = find_binary()
+        except ServerMissing as exc:
+            raise CommandError(str(exc)) from exc
+        environment = describe_environment(binary, options["rounds"])
+        found: list[Comparison] = []
+        failures: dict[str, str] = {}
+        # The socket's path must stay below 104 characters, whatever TMPDIR is.
+        with tempfile.TemporaryDirectory(prefix="sg-bench-", dir="/tmp") as directory:
+            bench = Bench(binary, Path(directory))
+            for name in options["only"] or list(MEASUREMENTS):
+                print(f"bench: {name}, {options['rounds']} rounds", file=sys.stderr, flush=True)
+                try:
+                    found += MEASUREMENTS[name](bench, options["rounds"])
+                except (TimeoutError, RuntimeError, OSError) as exc:
+                    failures[name] = str(exc)
+        self._show(environment, found, failures, as_json=options["json"])
+        if failures:
+            raise CommandError(f"not measured: {', '.join(failures)}")
+
+    def _show(
+        self, environment: dict[str, Any], found: list[Comparison], failures: dict[str, str], *, as_json: bool
+    ) -> None:
+        if as_json:
+            rows = [comparison.as_document() for comparison in found]
+            document = {"environment": environment, "measurements": rows, "failures": failures}
+            self.stdout.write(json.dumps(document, indent=2))
+            return
+        self.stdout.write(format_environment(environment) + "\n")
+        self.stdout.write(format_table(found))
+        for name, reason in failures.items():
+            self.stdout.write(f"{name}: not measured: {reason}")
