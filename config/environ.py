@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ class Environment:
     operator_password: str | None
     api_key: str | None
     log_level: str
+    installation: str
+    alert_hosts: list[str]
 
 
 def _words(name: str) -> list[str]:
@@ -56,6 +59,8 @@ def read_environment() -> Environment:
         max_body_bytes=int(os.environ.get("SLUICEGATE_MAX_BODY_BYTES", "1048576")),
         operator_password=os.environ.get("SLUICEGATE_OPERATOR_PASSWORD") or None,
         api_key=os.environ.get("SLUICEGATE_API_KEY") or None,
+        installation=os.environ.get("SLUICEGATE_INSTALLATION") or socket.gethostname(),
+        alert_hosts=_words("SLUICEGATE_ALERT_HOSTS"),
         log_level=os.environ.get("SLUICEGATE_LOG_LEVEL", "INFO"),
     )
 

@@ -1,5 +1,8 @@
 """Which WebSocket address leads where?"""
 
-from typing import Any
+from django.urls import path
 
-routes: list[Any] = []
+from .live import LiveConsumer
+
+routes = [path("ws/live", LiveConsumer.as_asgi()), path("ws/live/", LiveConsumer.as_asgi())]
+

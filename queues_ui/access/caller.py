@@ -1,0 +1,110 @@
+"""Who is asking, with which rights?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from django.http import HttpRequest
+from django.utils import timezone
+
+from workers.actions.actor import ROLES, Actor
+from workers.actions.create_key import digest
+from workers.models import ApiKey
+
+ROLE_SCOPES: Final = {
+    "viewer": frozenset({"read"}),
+    "operator": frozenset({"submit", "read", "operate"}),
+    "admin": frozenset({"submit", "read", "operate", "admin"}),
+}
+NOTE_USE_AFTER: Final = timedelta(minutes=5)  # a write a request would cost more than it tells
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`tenant` None may read every tenant's operations."""
+
+    name: str
+    role: str
+    scopes: frozenset[str]
+    via: str
+    address: str = ""
+    tenant: str | None = None
+    submits_as: str = "default"
+    tasks: tuple[str, ...] = field(default=())
+    queues: tuple[str, ...] = field(default=())
+    key_id: int | None = None
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(self.name, self.role, self.via, self.address, self.tenant)
+
+    def may_submit_task(self, task: str) -> bool:
+        return not self.tasks or any(fnmatchcase(task, pattern) for pattern in self.tasks)
+
+    def may_submit_to(self, queue: str) -> bool:
+        return not self.queues or any(fnmatchcase(queue, pattern) for pattern in self.queues)
+
+    def sees(self, tenant: str) -> bool:
+        return self.tenant is None or self.tenant == tenant
+
+
+def role_of(user: Any) -> str:
+    """The highest role among a user's groups; empty for nobody."""
+    if not user.is_active:
+        return ""
+    if user.is_superuser:
+        return "admin"
+    names = set(user.groups.values_list("name", flat=True))
+    return next((role for role in reversed(ROLES) if role in names), "")
+
+
+def caller_of_user(user: Any, *, address: str = "") -> Caller | None:
+    if not user.is_authenticated:
+        return None
+    role = role_of(user)
+    return Caller(user.get_username(), role, ROLE_SCOPES.get(role, frozenset()), "page", address)
+
+
+def caller_of_key(secret: str, *, address: str = "") -> Caller | None:
+    row = ApiKey.objects.filter(sha256=digest(secret), revoked_at__isnull=True).first()
+    return caller_of_key_row(row, address=address) if row else None
+
+
+def caller_of_key_row(row: ApiKey, *, address: str = "") -> Caller:
+    scopes = frozenset(row.scopes)
+    role = "admin" if "admin" in scopes else "operator" if "operate" in scopes else "viewer" if "read" in scopes else ""
+    if role == "admin":
+        scopes = ROLE_SCOPES["admin"]
+    return Caller(
+        name=f"key {row.prefix}",
+        role=role,
+        scopes=scopes,
+        via="api",
+        address=address,
+        tenant=None if role == "admin" else row.tenant,
+        submits_as=row.tenant,
+        tasks=tuple(row.tasks),
+        queues=tuple(row.queues),
+        key_id=row.pk,
+    )
+
+
+def note_use(key_id: int) -> None:
+    now = timezone.now()
+    stale = ApiKey.objects.filter(pk=key_id).exclude(last_used_at__gt=now - NOTE_USE_AFTER)
+    if stale.exists():
+        stale.update(last_used_at=now)
+
+
+def bearer_of(header: str) -> str | None:
+    """The key in an Authorization header; None if it names none."""
+    scheme, _, secret = header.partition(" ")
+    secret = secret.strip()
+    return secret if scheme.lower() == "bearer" and secret else None
+
+
+def address_of(request: HttpRequest) -> str:
+    return str(request.META.get("REMOTE_ADDR") or "")

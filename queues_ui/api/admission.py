@@ -1,0 +1,118 @@
+"""How does the gate's verdict become an answer?"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any, Final
+
+from workers.exceptions import StoreUnavailable
+from workers.states import REASON_STATUS
+from workers.store import Offer, Store, Verdict
+
+from .problems import Problem, whole_seconds
+
+ANSWER_WITHIN_MS: Final = 1400  # just under the store's own timeout: later than this nothing is accepted
+CLOSED_S: Final = 0.5  # after a timeout, how long others are told so without waiting for one of their own
+JITTER: Final = 0.25  # at most this part is added to a time to come back, never taken off
+DETAILS: Final = {
+    "count": "The queue holds as many jobs as its policy allows.",
+    "bytes": "The queue holds as many bytes as its policy allows.",
+    "cost": "The queue holds as much work as its policy allows.",
+    "age": "The oldest job of the queue waits longer than its policy allows.",
+    "tenant": "This tenant has its share of the queue.",
+    "rate": "The rate limit is reached.",
+    "deadline": "It would not be done before its deadline.",
+    "downstream": "What this work calls is at its limit.",
+    "waiting_room": "Everyone is waiting that may wait.",
+    "mode": "The gate's mode does not admit this now.",
+    "unavailable": "The gate cannot accept now.",
+    "size": "The job alone is larger than the queue's bound in bytes.",
+    "duplicate": "This Idempotency-Key belongs to another body.",
+}
+
+
+class Breaker:
+    """One caller's timeout speaks for those that come right after: threads do not pile up on a dead Redis."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+        self._why = ""
+        self._lock = Lock()
+
+    def check(self) -> None:
+        if time.monotonic() < self._until:
+            raise StoreUnavailable(self._why)
+
+    def open(self, fault: StoreUnavailable) -> None:
+        with self._lock:
+            self._until = time.monotonic() + CLOSED_S
+            self._why = fault.reason
+
+    def close(self) -> None:
+        self._until = 0.0
+
+
+breaker = Breaker()
+
+
+def admit(store: Store, offers: Sequence[Offer], *, whole: bool = False) -> list[Verdict]:
+    """Verdicts, or StoreUnavailable with nothing accepted, now or when Redis wakes up."""
+    breaker.check()
+    try:
+        if not store.clock.is_set:
+            store.promote([])  # any script tells Redis's time; without it "not after" would mean nothing
+        verdicts = store.admit(offers, whole=whole, not_after_ms=store.clock.now_ms() + ANSWER_WITHIN_MS)
+    except StoreUnavailable as fault:
+        breaker.open(fault)
+        raise
+    breaker.close()
+    return verdicts
+
+
+def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:
+    """The 202 of an accepted job, or the problem of a refused one."""
+    if not verdict.accepted and not (verdict.status == "shed"):
+        raise problem_of(verdict)
+    return {
+        "operation_id": verdict.id,
+        "status": verdict.status,
+        "queue": verdict.queue,
+        "accepted_at_ms": verdict.accepted_at_ms,
+        "durability": verdict.durability or durability,
+        "status_url": f"/api/v1/jobs/{verdict.id}",
+    }
+
+
+def problem_of(verdict: Verdict) -> Problem:
+    reason = verdict.reason or "unavailable"
+    status = REASON_STATUS.get(reason, 503)
+    if status not in (429, 503):
+        return Problem(status, reason, DETAILS.get(reason, reason), queue=verdict.queue, field=_field_at_fault(reason))
+    promised = verdict.retry_after_s or 1.0
+    seconds = whole_seconds(promised * (1 + random.random() * JITTER))
+    return Problem(
+        status,
+        reason,
+        DETAILS.get(reason, reason),
+        queue=verdict.queue,
+        retry_after_s=seconds,
+        headers=rate_limit_fields(reason, verdict.figures, seconds),
+        extra={"figures": verdict.figures} if verdict.figures else {},
+    )
+
+
+def rate_limit_fields(reason: str, figures: dict[str, float], seconds: int) -> dict[str, str]:
+    """draft-ietf-httpapi-ratelimit-headers-10: a quota by its name, what is left of it, and until when."""
+    quota = max(0, int(figures.get("bound", 0)))
+    unit = {"bytes": "content-bytes", "rate": "requests"}.get(reason, "concurrent-requests")
+    return {
+        "RateLimit-Policy": f'"{reason}";q={quota};qu="{unit}"',
+        "RateLimit": f'"{reason}";r=0;t={seconds}',
+    }
+
+
+def _field_at_fault(reason: str) -> str | None:
+    return {"size": "body", "duplicate": "Idempotency-Key"}.get(reason)

@@ -1,0 +1,144 @@
+"""Submit work, ask what became of it, cancel it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Header, Router
+from pydantic import ValidationError as PydanticError
+
+from workers.actions import cancel
+from workers.exceptions import StoreUnavailable
+from workers.store import Store, Verdict
+
+from ..access.door import Scope
+from ..queries.durability import durability_of
+from ..queries.engine import known_tasks, open_gate
+from ..queries.operations import find_operation
+from .admission import admit, answer_of
+from .problems import Problem
+from .schemas import Accepted, Job, Jobs, ProblemDocument
+from .submission import Manner, make_offer, read_manner
+
+router = Router(tags=["jobs"])
+
+REFUSALS = {code: ProblemDocument for code in (400, 401, 403, 409, 413, 422, 429, 503)}
+
+
+@router.post("/jobs", auth=Scope("submit"), response={202: Accepted, **REFUSALS}, summary="Submit a job")
+def submit(
+    request: HttpRequest,
+    job: Job,
+    idempotency_key: str | None = Header(None, alias="Idempotency-Key"),
+    traceparent: str | None = Header(None, alias="traceparent"),
+) -> HttpResponse:
+    store = open_gate()
+    offer = make_offer(request.auth, job, read_manner(idempotency_key, traceparent))
+    verdict = admit(store, [offer])[0]
+    answer = answer_of(verdict, durability=durability_of(store))
+    response = _json(answer, 202)
+    response["Location"] = answer["status_url"]
+    if verdict.duplicate_of:
+        _tell_first_answer(store, answer)
+        response = _json(answer, 202)
+        response["Location"] = answer["status_url"]
+        response["Idempotency-Replayed"] = "true"
+    return response
+
+
+@router.post("/jobs/bulk", auth=Scope("submit"), response={200: dict, **REFUSALS}, summary="Submit many jobs")
+def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs) -> HttpResponse:
+    """A verdict each, in order; one round trip. `whole` accepts all or none."""
+    whole = isinstance(jobs, Jobs) and jobs.whole
+    rows = jobs.jobs if isinstance(jobs, Jobs) else jobs
+    if not 1 <= len(rows) <= 1000:
+        raise Problem(422, "invalid", "Give 1 to 1000 jobs.", field="jobs")
+    verdicts: list[dict[str, Any]] = [{} for _ in rows]
+    offers, places = [], []
+    for place, row in enumerate(rows):
+        try:
+            offers.append(make_offer(request.auth, _read_job(row), Manner()))
+            places.append(place)
+        except Problem as problem:
+            verdicts[place] = problem.document()
+    if whole and len(offers) < len(rows):
+        first = next(v for v in verdicts if v)
+        raise Problem(422, "invalid", f"One of the jobs does not fit: {first['detail']}", field="jobs", extra={"verdicts": verdicts})
+    store = open_gate()
+    if offers:
+        durability = durability_of(store)
+        for place, verdict in zip(places, admit(store, offers, whole=whole), strict=True):
+            verdicts[place] = _tell_verdict(verdict, durability)
+    accepted = sum(1 for verdict in verdicts if verdict["status"] not in range(400, 600))
+    waits = [verdict["retry_after_s"] for verdict in verdicts if verdict.get("retry_after_s")]
+    response = _json({"accepted": accepted, "refused": len(rows) - accepted, "verdicts": verdicts}, 200)
+    if waits:
+        response["Retry-After"] = str(max(waits))
+    return response
+
+
+@router.get("/tasks", auth=Scope("submit", "read"), summary="Tasks that may be submitted")
+def list_tasks(request: HttpRequest) -> dict[str, Any]:
+    return {"tasks": [name for name in known_tasks() if request.auth.may_submit_task(name)]}
+
+
+@router.get(
+    "/jobs/{operation_id}",
+    auth=Scope("submit", "read"),
+    response={200: dict, 404: ProblemDocument, 503: ProblemDocument},
+    summary="What became of a job",
+)
+def read_job(request: HttpRequest, operation_id: str) -> HttpResponse:
+    found = find_operation(open_gate(), operation_id)
+    if found is None or not request.auth.sees(found[1]):
+        raise Problem(404, "unknown", "There is no such operation, or it is no longer kept.")
+    return _json(found[0], 200)
+
+
+@router.delete(
+    "/jobs/{operation_id}",
+    auth=Scope("submit", "operate"),
+    response={200: dict, 202: dict, 404: ProblemDocument, 409: ProblemDocument, 503: ProblemDocument},
+    summary="Cancel a job",
+)
+def cancel_job(request: HttpRequest, operation_id: str) -> HttpResponse:
+    result = cancel.execute(request.auth.actor, store=open_gate(), operation_id=operation_id)
+    return _json(result.data, 200 if result.data["result"] == "cancelled" else 202)
+
+
+def _read_job(row: Any) -> Job:
+    try:
+        return Job.model_validate(row)
+    except PydanticError as fault:
+        error = fault.errors()[0]
+        field = ".".join(str(part) for part in error["loc"]) or "job"
+        raise Problem(422, "invalid", f"{field}: {error['msg']}", field=field) from fault
+
+
+def _tell_verdict(verdict: Verdict, durability: str) -> dict[str, Any]:
+    try:
+        return answer_of(verdict, durability=durability)
+    except Problem as problem:
+        return problem.document()
+
+
+def _tell_first_answer(store: Store, answer: dict[str, Any]) -> None:
+    """A repeated submit is told when the first one was accepted, and how it stands now."""
+    try:
+        operation = store.read_operation(answer["operation_id"])
+    except StoreUnavailable:
+        return
+    if operation is not None:
+        answer["status"] = operation.status
+        answer["queue"] = operation.queue
+        answer["accepted_at_ms"] = operation.times.get("accepted_at_ms") or answer["accepted_at_ms"]
+
+
+def _json(document: dict[str, Any], status: int) -> HttpResponse:
+    return HttpResponse(
+        json.dumps(document, ensure_ascii=False, allow_nan=False), status=status, content_type="application/json"
+    )
+
+

@@ -1,0 +1,35 @@
+"""Which keys are there? Make one, revoke one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from ninja import Router
+
+from workers.actions import create_key, revoke_key
+from workers.models import ApiKey
+
+from ..access.door import Scope
+from .schemas import NewKey, ProblemDocument
+
+router = Router(tags=["keys"])
+FAULTS = {code: ProblemDocument for code in (401, 403, 404, 422)}
+
+
+@router.get("/keys", auth=Scope("admin"), response={200: dict, **FAULTS})
+def list_keys(request: HttpRequest) -> dict[str, Any]:
+    return {"keys": [create_key.show_key(row) for row in ApiKey.objects.all()[:1000]]}
+
+
+@router.post("/keys", auth=Scope("admin"), response={201: dict, **FAULTS})
+def make_key(request: HttpRequest, wanted: NewKey) -> HttpResponse:
+    """The key is in this answer and nowhere else."""
+    result = create_key.execute(request.auth.actor, **wanted.dict())
+    return HttpResponse(json.dumps(result.data), status=201, content_type="application/json")
+
+
+@router.delete("/keys/{key_id}", auth=Scope("admin"), response={200: dict, **FAULTS})
+def end_key(request: HttpRequest, key_id: int) -> dict[str, Any]:
+    return revoke_key.execute(request.auth.actor, key_id=key_id).data

@@ -1,0 +1,68 @@
+"""Read and set the mode; read what changed it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from workers.actions import set_mode
+from workers.models import Transition
+
+from ..access.door import Scope
+from ..queries.engine import open_gate
+from ..queries.history import show_transition
+from .paging import page_document, page_of
+from .problems import Problem
+from .schemas import ModeChange, ProblemDocument
+
+router = Router(tags=["modes"])
+FAULTS = {code: ProblemDocument for code in (401, 403, 404, 422, 503)}
+UNSET = {
+    "mode": "normal",
+    "since_at_ms": None,
+    "by": None,
+    "reason": "",
+    "until_at_ms": None,
+    "until": None,
+    "pinned": False,
+    "automatic": False,
+}
+
+
+@router.get("/mode", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_mode(request: HttpRequest, queue: str | None = None) -> dict[str, Any]:
+    store = open_gate()
+    modes = store.read_modes()
+    if queue is not None:
+        if queue not in store.read_policies():
+            raise Problem(404, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
+        return {"queue": queue, **UNSET, **modes.get(queue, {})}
+    queues = {scope: row for scope, row in modes.items() if scope != set_mode.EVERYWHERE}
+    return {"queue": None, **UNSET, **modes.get(set_mode.EVERYWHERE, {}), "queues": queues}
+
+
+@router.put("/mode", auth=Scope("operate"), response={200: dict, **FAULTS})
+def change_mode(request: HttpRequest, change: ModeChange) -> dict[str, Any]:
+    result = set_mode.execute(
+        request.auth.actor,
+        store=open_gate(),
+        mode=change.mode,
+        scope=change.queue or set_mode.EVERYWHERE,
+        reason=change.reason,
+        until=change.until,
+        pinned=change.pinned,
+    )
+    return {"queue": change.queue, **result.data}
+
+
+@router.get("/transitions", auth=Scope("read"), response={200: dict, **FAULTS})
+def transitions(
+    request: HttpRequest, scope: str | None = None, before: int | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    rows = Transition.objects.all()
+    if scope:
+        rows = rows.filter(scope=scope)
+    found, cursor = page_of(rows, before=before, limit=limit)
+    return page_document("transitions", [show_transition(row) for row in found], cursor)

@@ -1,0 +1,86 @@
+"""Read and change what a queue's policy says, and the promise that follows from it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router
+
+from workers.actions import change_policy
+from workers.admission.policy import Policy, parse_policy
+from workers.models import PolicyVersion
+
+from ..access.door import Scope
+from ..queries.contract import contract_of
+from ..queries.durability import durability_of
+from ..queries.engine import open_gate
+from .problems import Problem
+from .schemas import ProblemDocument
+
+router = Router(tags=["policies"])
+FAULTS = {code: ProblemDocument for code in (401, 403, 404, 409, 422, 503)}
+
+
+@router.get("/policies", auth=Scope("read"), response={200: dict, **FAULTS})
+def list_policies(request: HttpRequest) -> dict[str, Any]:
+    newest = change_policy.newest_versions()
+    return {"policies": [show_version(row) for row in newest.values()], "fields": list(Policy.__dataclass_fields__)}
+
+
+@router.get("/policies/{queue}", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_policy(request: HttpRequest, queue: str) -> dict[str, Any]:
+    row = _newest(queue)
+    earlier = PolicyVersion.objects.filter(queue=queue).order_by("-version")[:20]
+    return {**show_version(row), "history": [show_version(old, fields=False) for old in earlier]}
+
+
+@router.put("/policies/{queue}", auth=Scope("operate"), response={200: dict, **FAULTS})
+def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any]) -> dict[str, Any]:
+    """The fields that change, flat or under `fields`; beside them `reason`, and `version` to be sure of the base."""
+    changes = dict(changes)
+    reason = changes.pop("reason", "")
+    version = changes.pop("version", None)
+    nested = changes.pop("fields", None)
+    if isinstance(nested, dict):
+        changes.update(nested)
+    for name in ("queue", "by", "at_ms", "history", "policy_version"):
+        changes.pop(name, None)  # what GET showed may come back with the rest
+    if not isinstance(reason, str):
+        raise Problem(422, "invalid", "reason must be a text.", field="reason")
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise Problem(422, "invalid", "version must be a whole number.", field="version")
+    change_policy.execute(
+        request.auth.actor,
+        store=open_gate(),
+        queue=queue,
+        changes=changes,
+        reason=reason,
+        expected_version=version,
+    )
+    return show_version(_newest(queue))
+
+
+@router.get("/contracts/{queue}", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_contract(request: HttpRequest, queue: str) -> dict[str, Any]:
+    row = _newest(queue)
+    return contract_of(queue, parse_policy(row.fields), version=row.version, durability=durability_of(open_gate()))
+
+
+def show_version(row: PolicyVersion, *, fields: bool = True) -> dict[str, Any]:
+    shown = {
+        "queue": row.queue,
+        "version": row.version,
+        "by": row.by,
+        "reason": row.reason,
+        "at_ms": int(row.at.timestamp() * 1000),
+    }
+    # Fields that a later release added have their default in an older row.
+    return {**shown, **parse_policy(row.fields).as_fields()} if fields else {**shown, "fields": row.fields}
+
+
+def _newest(queue: str) -> PolicyVersion:
+    row = change_policy.newest_version(queue)
+    if row is None:
+        raise Problem(404, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
+    return row

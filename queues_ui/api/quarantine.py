@@ -1,0 +1,190 @@
+"""Search what is held, look at one, replay or discard many."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from django.db.models import Count, Max, Min, Sum
+from django.http import HttpRequest
+from ninja import Router
+
+from workers.actions import change_batch, discard, replay
+from workers.actions.batch_view import show_batch
+from workers.actions.choose_quarantined import filter_jobs
+from workers.models import QuarantinedJob, ReplayBatch, ReplayItem
+
+from ..access.caller import Caller
+from ..access.door import Scope
+from ..queries.engine import open_gate
+from ..queries.payload import show_payload
+from .paging import page_document, page_of
+from .problems import Problem
+from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
+
+router = Router(tags=["quarantine"])
+FAULTS = {code: ProblemDocument for code in (401, 403, 404, 409, 422, 503)}
+LONGEST_LINE = 500
+
+
+@router.get("/quarantine", auth=Scope("read"), response={200: dict, **FAULTS})
+def search(
+    request: HttpRequest,
+    state: str = QuarantinedJob.HELD,
+    queue: str | None = None,
+    task: str | None = None,
+    tenant: str | None = None,
+    reason: str | None = None,
+    error_type: str | None = None,
+    fingerprint: str | None = None,
+    search: str | None = None,
+    since_ms: int | None = None,
+    until_ms: int | None = None,
+    before: int | None = None,
+    limit: int | None = None,
+) -> dict[str, Any]:
+    """Newest first. `state` is held by default; `state=all` shows those replayed and discarded too."""
+    wanted = {
+        "state": None if state == "all" else state,
+        "queue": queue,
+        "task": task,
+        "tenant": tenant,
+        "reason": reason,
+        "error_type": error_type,
+        "fingerprint": fingerprint,
+        "search": search,
+        "since_ms": since_ms,
+        "until_ms": until_ms,
+    }
+    jobs = _seen_by(request.auth, filter_jobs(wanted))
+    sums = jobs.order_by().aggregate(count=Count("pk"), bytes=Sum("bytes"), oldest=Min("quarantined_at_ms"))
+    found, cursor = page_of(jobs.defer("payload", "traceback"), before=before, limit=limit)
+    return page_document(
+        "jobs",
+        [show_line(job) for job in found],
+        cursor,
+        count=sums["count"],
+        bytes=sums["bytes"] or 0,
+        oldest_at_ms=sums["oldest"],
+        causes=_causes(jobs),
+    )
+
+
+@router.get("/quarantine/{operation_id}", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
+    job = _seen_by(request.auth, QuarantinedJob.objects.filter(op_id=operation_id)).first()
+    if job is None:
+        raise Problem(404, "unknown", "There is no such job in quarantine.")
+    items = ReplayItem.objects.select_related("batch").filter(job=job).order_by("-pk")[:20]
+    return {
+        **show_line(job),
+        "message": job.message,
+        "traceback": job.traceback,
+        "args_text": job.args_text,
+        "times": job.times,
+        "payload": show_payload(job.payload),
+        "history": [
+            {"batch": str(item.batch_id), "verb": item.batch.verb, "by": item.batch.by, "state": item.state,
+             "new_id": item.new_id or None, "detail": item.detail,
+             "at_ms": int(item.batch.created_at.timestamp() * 1000)}
+            for item in items
+        ],
+    }
+
+
+@router.post("/quarantine/replay", auth=Scope("operate"), response={200: dict, **FAULTS})
+def replay_jobs(request: HttpRequest, choice: ReplayChoice) -> dict[str, Any]:
+    result = replay.execute(
+        request.auth.actor,
+        now_ms=open_gate().clock.now_ms(),
+        ids=choice.ids,
+        wanted=choice.filter,
+        rate_per_s=choice.rate_per_s,
+        override_expired=choice.override_expired,
+        reason=choice.reason,
+    )
+    return result.data
+
+
+@router.post("/quarantine/discard", auth=Scope("operate"), response={200: dict, **FAULTS})
+def discard_jobs(request: HttpRequest, choice: Choice) -> dict[str, Any]:
+    return discard.execute(
+        request.auth.actor, ids=choice.ids, wanted=choice.filter, reason=choice.reason
+    ).data
+
+
+@router.get("/batches", auth=Scope("read"), response={200: dict, **FAULTS})
+def list_batches(request: HttpRequest, limit: int = 20) -> dict[str, Any]:
+    return {"batches": [show_batch(batch) for batch in ReplayBatch.objects.all()[: min(100, max(1, limit))]]}
+
+
+@router.get("/batches/{batch_id}", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
+    batch = ReplayBatch.objects.filter(pk=batch_id).first()
+    if batch is None:
+        raise Problem(404, "unknown", "There is no such batch.")
+    items = batch.items.select_related("job").defer("job__payload", "job__traceback").order_by("-pk")
+    shown = [
+        {"operation_id": item.job.op_id, "task": item.job.task, "new_id": item.new_id or None, "state": item.state,
+         "detail": item.detail}
+        for item in items[:200]
+        if request.auth.sees(item.job.tenant)
+    ]
+    return {**show_batch(batch), "items": shown}
+
+
+@router.put("/batches/{batch_id}", auth=Scope("operate"), response={200: dict, **FAULTS})
+def write_batch(request: HttpRequest, batch_id: uuid.UUID, change: BatchChange) -> dict[str, Any]:
+    return change_batch.execute(
+        request.auth.actor, batch_id=str(batch_id), state=change.state, reason=change.reason
+    ).data
+
+
+def show_line(job: QuarantinedJob) -> dict[str, Any]:
+    return {
+        "id": job.op_id,
+        "operation_id": job.op_id,
+        "task": job.task,
+        "queue": job.queue,
+        "tenant": job.tenant,
+        "reason": job.reason,
+        "error_type": job.error_type,
+        "message": job.message[:LONGEST_LINE],
+        "args_text": job.args_text[:LONGEST_LINE],
+        "attempts": job.attempts,
+        "deliveries": job.deliveries,
+        "quarantined_at_ms": job.quarantined_at_ms,
+        "fingerprint": job.fingerprint,
+        "replay_of": job.replay_of or None,
+        "replayed_as": job.replayed_as or None,
+        "replay_until_at_ms": job.replay_until_at_ms,
+        "worker": job.worker or None,
+        "epoch": job.epoch,
+        "state": job.state,
+        "bytes": job.bytes,
+    }
+
+
+def _causes(jobs: Any) -> list[dict[str, Any]]:
+    groups = (
+        jobs.order_by()
+        .values("fingerprint", "task", "error_type", "reason")
+        .annotate(count=Count("pk"), first=Min("quarantined_at_ms"), last=Max("quarantined_at_ms"))
+        .order_by("-count", "fingerprint")[:20]
+    )
+    return [
+        {
+            "fingerprint": row["fingerprint"],
+            "task": row["task"],
+            "label": row["error_type"] or row["reason"],
+            "reason": row["reason"],
+            "count": row["count"],
+            "first_at_ms": row["first"],
+            "last_at_ms": row["last"],
+        }
+        for row in groups
+    ]
+
+
+def _seen_by(caller: Caller, jobs: Any) -> Any:
+    return jobs if caller.tenant is None else jobs.filter(tenant=caller.tenant)

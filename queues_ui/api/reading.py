@@ -1,0 +1,56 @@
+"""What does a body say? Strict JSON, of bounded depth, or a problem that says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from django.http import HttpRequest
+from ninja.parser import Parser
+
+from .problems import Problem
+
+DEEPEST: Final = 100  # levels; deeper is a mistake or an attack on whoever reads it next
+
+
+class StrictParser(Parser):
+    def parse_body(self, request: HttpRequest) -> Any:
+        return parse_json(request.body)
+
+
+def parse_json(raw: bytes) -> Any:
+    try:
+        value = json.loads(raw, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise Problem(400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body") from None
+    except UnicodeDecodeError:
+        raise Problem(400, "malformed", "The body is not UTF-8.", field="body") from None
+    except ValueError as fault:
+        raise Problem(400, "malformed", f"The body is not JSON: {fault}"[:300], field="body") from None
+    if _is_deeper(value, DEEPEST):
+        raise Problem(400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body")
+    if b"\\ud" in raw or b"\\uD" in raw:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise Problem(400, "malformed", "The body holds half of a surrogate pair.", field="body") from None
+    return value
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a JSON number")
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                deeper.extend(part for part in item.values() if isinstance(part, (dict, list)))
+            elif isinstance(item, list):
+                deeper.extend(part for part in item if isinstance(part, (dict, list)))
+        if not deeper:
+            return False
+        level = deeper
+    return True

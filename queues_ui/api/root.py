@@ -1,0 +1,116 @@
+"""How does the API as a whole behave: its title, its parser, and how faults are told?"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from django.db import OperationalError as DatabaseOperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+from ninja.renderers import BaseRenderer
+
+from workers.actions.actor import NotPermitted, NotPossible
+from workers.exceptions import StoreUnavailable
+
+from .problems import Problem, problem_response, whole_seconds
+from .reading import StrictParser
+
+log = logging.getLogger(__name__)
+
+RETRY_UNAVAILABLE_S = 2
+
+
+class Renderer(BaseRenderer):
+    """JSON as it is: no figure that is not a number, text in UTF-8."""
+
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> str:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
+
+
+api = NinjaAPI(
+    title="Sluicegate",
+    version="1",
+    description="Submit work within bounds, watch the queues, and operate the gate.",
+    docs_url=None,
+    parser=StrictParser(),
+    renderer=Renderer(),
+    urls_namespace="api",
+)
+
+
+@api.exception_handler(Problem)
+def on_problem(request: HttpRequest, fault: Problem) -> HttpResponse:
+    return problem_response(fault)
+
+
+@api.exception_handler(ValidationError)
+def on_invalid(request: HttpRequest, fault: ValidationError) -> HttpResponse:
+    errors = [{"field": _field_of(error["loc"]), "detail": error["msg"]} for error in fault.errors[:20]]
+    first = errors[0] if errors else {"field": "body", "detail": "It does not fit."}
+    problem = Problem(
+        422, "invalid", f"{first['field']}: {first['detail']}", field=first["field"], extra={"errors": errors}
+    )
+    return problem_response(problem)
+
+
+@api.exception_handler(NotPermitted)
+def on_not_permitted(request: HttpRequest, fault: NotPermitted) -> HttpResponse:
+    return problem_response(Problem(403, "forbidden", str(fault)))
+
+
+@api.exception_handler(NotPossible)
+def on_not_possible(request: HttpRequest, fault: NotPossible) -> HttpResponse:
+    return problem_response(Problem(fault.status, fault.reason, fault.detail, field=fault.field))
+
+
+@api.exception_handler(StoreUnavailable)
+def on_unavailable(request: HttpRequest, fault: StoreUnavailable) -> HttpResponse:
+    return problem_response(unavailable(fault.reason))
+
+
+@api.exception_handler(DatabaseOperationalError)
+def on_database(request: HttpRequest, fault: DatabaseOperationalError) -> HttpResponse:
+    log.warning("the database cannot serve: %s", fault)
+    return problem_response(unavailable("database"))
+
+
+@api.exception_handler(Http404)
+def on_unknown(request: HttpRequest, fault: Http404) -> HttpResponse:
+    return problem_response(Problem(404, "unknown", str(fault) or "There is no such thing."))
+
+
+@api.exception_handler(HttpError)
+def on_http_error(request: HttpRequest, fault: HttpError) -> HttpResponse:
+    cause = fault.__cause__  # what the parser said, where it was the parser
+    return problem_response(cause if isinstance(cause, Problem) else Problem(fault.status_code, "malformed", str(fault)))
+
+
+@api.exception_handler(Exception)
+def on_fault(request: HttpRequest, fault: Exception) -> HttpResponse:
+    log.exception("%s %s failed", request.method, request.path, exc_info=fault)
+    return problem_response(Problem(500, "internal", "This failed on our side; it is in the log."))
+
+
+def unavailable(why: str) -> Problem:
+    return Problem(
+        503,
+        "unavailable",
+        f"The gate cannot be reached or cannot serve ({why}). Nothing was accepted.",
+        retry_after_s=whole_seconds(RETRY_UNAVAILABLE_S),
+        extra={"why": why},
+    )
+
+
+def _field_of(loc: tuple[Any, ...]) -> str:
+    """`("body", "job", "countdown_s")` is the field countdown_s: who sends it does not know of parameters."""
+    parts = [str(part) for part in loc]
+    if parts and parts[0] == "body":
+        parts = parts[2:] or ["body"]
+    elif parts and parts[0] in ("query", "path", "header"):
+        parts = parts[1:]
+    return ".".join(parts)[:200] or "body"

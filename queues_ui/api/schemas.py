@@ -1,0 +1,104 @@
+"""In which form do requests and answers come? What OpenAPI says is made from this."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Key = Annotated[str, Field(min_length=1, max_length=200)]
+Reason = Annotated[str, Field(max_length=2000)]
+Seconds = Annotated[float, Field(ge=0, le=366 * 86_400, allow_inf_nan=False)]
+Moment = int | Annotated[str, Field(min_length=1, max_length=40)]
+
+
+class Strict(Schema):
+    """A field that is not known is an error: a misspelt deadline must not become no deadline."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Job(Strict):
+    task: Name
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    queue: Name | None = None
+    countdown_s: Seconds | None = None
+    deadline_s: Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)] | None = None
+    ordering_key: Key | None = None
+    coalesce_key: Key | None = None
+    source_sequence: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
+    cost_ms: Annotated[int, Field(ge=1, le=7 * 86_400_000)] | None = None
+    replay_until: Moment | None = None
+    tags: Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=20)] = []
+
+
+class Jobs(Strict):
+    jobs: Annotated[list[Any], Field(min_length=1, max_length=1000)]
+    whole: bool = False
+
+
+class Accepted(Schema):
+    operation_id: str
+    status: str
+    queue: str
+    accepted_at_ms: int
+    durability: str
+    status_url: str
+
+
+class ProblemDocument(Schema):
+    type: str
+    title: str
+    status: int
+    reason: str
+    detail: str
+    field: str | None = None
+    queue: str | None = None
+    retry_after_s: int | None = None
+
+
+class ModeChange(Strict):
+    mode: str
+    queue: Name | None = None
+    until: Moment | None = None
+    reason: Reason = ""
+    pinned: bool = False
+
+
+class Choice(Strict):
+    """Either ids or a filter."""
+
+    ids: list[Annotated[str, Field(min_length=1, max_length=255)]] | None = None
+    filter: dict[str, Any] | None = None
+    reason: Reason = ""
+
+
+class ReplayChoice(Choice):
+    rate_per_s: float = 20.0
+    override_expired: bool = False
+
+
+class BatchChange(Strict):
+    state: str
+    reason: Reason = ""
+
+
+class Note(Strict):
+    note: Reason = ""
+
+
+class Snooze(Strict):
+    until: Moment | None = None
+    for_s: Annotated[float, Field(gt=0, le=7 * 86_400)] | None = None
+    note: Reason = ""
+
+
+class NewKey(Strict):
+    tenant: Name = "default"
+    scopes: list[str]
+    tasks: list[str] = []
+    queues: list[str] = []
+    label: Annotated[str, Field(max_length=200)] = ""

@@ -1,0 +1,75 @@
+"""What does a queue promise, put so that it can be tested?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.admission.policy import Policy
+
+RETENTION_S = 3600
+TOMBSTONE_S = 86_400
+
+
+def contract_of(queue: str, policy: Policy, *, version: int, durability: str) -> dict[str, Any]:
+    return {
+        "queue": queue,
+        "policy_version": version,
+        "owner": policy.owner,
+        "acceptance": {
+            "boundary": durability,
+            "statement": "A 202, or a delay() that returns, means that the job is stored in Redis at this boundary.",
+            "identity": "An operation has one id; the same Idempotency-Key and body within 24 h give the same one.",
+            "idempotency_kept_s": TOMBSTONE_S,
+        },
+        "completion": _completion(policy),
+        "ordering": {
+            "order": policy.order,
+            "statement": "By eligibility within a tenant; tenants take turns by cost."
+            if policy.order == "fifo"
+            else "By eligibility within a tenant; newest first while the mode is saturated.",
+            "strict_rank": policy.strict_rank,
+            "weight": policy.weight,
+        },
+        "bounds": {
+            name: getattr(policy, name)
+            for name in ("max_count", "max_bytes", "max_cost_ms", "max_age_s", "max_wait_s", "max_in_flight", "tenant_share")
+        },
+        "backpressure": {
+            "on_full": policy.on_full,
+            "statement": "At a bound: 429 with Retry-After, or AdmissionRefused with retry_after; nothing is stored."
+            if policy.on_full == "reject"
+            else f"At a bound the declared rule is {policy.on_full}.",
+            "saturated_share": policy.saturated_share,
+            "admit_while_draining": policy.admit_while_draining,
+            "answer_within_s": 2,
+        },
+        "cancellation": {
+            "statement": "Before it starts: it never runs. While it runs: it is asked to stop. After: 409 and unchanged.",
+            "tombstone_kept_s": TOMBSTONE_S,
+        },
+        "recovery": {
+            "delivery": "at least once, with a fencing epoch a delivery",
+            "lease_s": policy.lease_s,
+            "max_deliveries": policy.max_deliveries,
+            "statement": f"A worker that dies loses its lease within {policy.lease_s:g} s; the job runs again, "
+            f"and after {policy.max_deliveries} deliveries it goes to quarantine.",
+        },
+        "observability": {
+            "guard_age_s": policy.guard_age_s,
+            "age_ceiling_s": policy.age_ceiling_s,
+            "operation": "/api/v1/jobs/{operation_id}",
+            "kept_s": RETENTION_S,
+            "frame": "/api/v1/queues",
+            "metrics": "/metrics",
+        },
+    }
+
+
+def _completion(policy: Policy) -> dict[str, Any]:
+    if policy.objective_s is None or policy.objective_share is None:
+        return {"objective_s": None, "objective_share": None, "statement": "No completion objective is declared."}
+    return {
+        "objective_s": policy.objective_s,
+        "objective_share": policy.objective_share,
+        "statement": f"{policy.objective_share:.2%} of accepted jobs are done within {policy.objective_s:g} s.",
+    }

@@ -1,0 +1,152 @@
+"""What did a metric look like over a span? Gaps stay gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workers.actions.moments import read_moment
+from workers.models import Alert, Sample, Transition
+
+METRICS: Final = (
+    "oldest_age_ms",
+    "depth",
+    "delayed",
+    "in_flight",
+    "bytes",
+    "cost_ms",
+    "offered",
+    "accepted",
+    "refused",
+    "shed",
+    "succeeded",
+    "failed",
+    "wait_p50",
+    "wait_p95",
+    "wait_p99",
+    "wait_bins",
+    "drain_s",
+)
+MOST_POINTS: Final = 1500
+DEFAULT_SPAN_MS: Final = 15 * 60_000
+LONGEST_SPAN_MS: Final = 35 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    since_ms: int
+    until_ms: int
+
+
+def read_span(since: str | None, until: str | None, *, now_ms: int) -> Span:
+    """Milliseconds or ISO 8601; a negative `since` counts back from now in seconds."""
+    until_ms = read_moment(until, field="until") or now_ms
+    if since and since.startswith("-") and since[1:].isdigit():
+        since_ms = until_ms - int(since[1:]) * 1000
+    else:
+        since_ms = read_moment(since, field="since") or until_ms - DEFAULT_SPAN_MS
+    return Span(max(since_ms, until_ms - LONGEST_SPAN_MS), until_ms)
+
+
+def points(span: Span, *, queue: str, metric: str, step_s: int | None) -> dict[str, Any]:
+    step, rows = _samples(span, step_s)
+    found = [[at_ms, _of(data, queue).get(metric)] for at_ms, data in rows]
+    return {"queue": queue, "metric": metric, "step_s": step, "points": _with_gaps(found, step)}
+
+
+def everything(span: Span, *, step_s: int | None) -> dict[str, Any]:
+    step, rows = _samples(span, step_s)
+    names = sorted({name for _, data in rows for name in _queues(data)})
+    return {
+        "step_s": step,
+        "at_ms": [at_ms for at_ms, _ in rows],
+        "queues": {
+            name: {metric: [_of(data, name).get(metric) for _, data in rows] for metric in METRICS} for name in names
+        },
+        "transitions": [show_transition(row) for row in _transitions(span)],
+        "alerts": [show_alert(row) for row in _alerts(span)],
+    }
+
+
+def show_transition(row: Transition) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "at_ms": row.at_ms,
+        "scope": row.scope,
+        "before": row.before,
+        "after": row.after,
+        "by": row.by,
+        "automatic": row.automatic,
+        "pinned": row.pinned,
+        "reason": row.reason,
+        "measure": row.measure or None,
+        "value": row.value,
+        "threshold": row.threshold,
+        "until": int(row.until) if row.until.isdigit() else row.until or None,
+    }
+
+
+def show_alert(row: Alert) -> dict[str, Any]:
+    return {
+        "id": row.pk,
+        "rule": row.rule.name,
+        "measure": row.rule.measure,
+        "severity": row.rule.severity,
+        "runbook": row.rule.runbook or None,
+        "queue": row.queue or None,
+        "fired_at_ms": row.fired_at_ms,
+        "cleared_at_ms": row.cleared_at_ms,
+        "value": row.value,
+        "threshold": row.threshold,
+        "peak": row.peak,
+        "acknowledged_by": row.acknowledged_by or None,
+        "acknowledged_at_ms": row.acknowledged_at_ms,
+        "snoozed_until_at_ms": row.snoozed_until_at_ms,
+    }
+
+
+def _samples(span: Span, step_s: int | None) -> tuple[int, list[tuple[int, dict[str, Any]]]]:
+    """The finest step that keeps the answer small and reaches back to the start of the span."""
+    steps = sorted(Sample.objects.order_by().values_list("step_s", flat=True).distinct())
+    if not steps:
+        return step_s or 1, []
+    length_s = max(1, (span.until_ms - span.since_ms) // 1000)
+    fit = [step for step in steps if step >= (step_s or 1) and length_s / step <= MOST_POINTS] or steps[-1:]
+    chosen = fit[0]
+    for step in fit:
+        oldest = Sample.objects.filter(step_s=step).order_by("at_ms").values_list("at_ms", flat=True).first()
+        if oldest is not None and oldest <= span.since_ms + 2000 * step:
+            chosen = step
+            break
+    rows = Sample.objects.filter(step_s=chosen, at_ms__gte=span.since_ms, at_ms__lte=span.until_ms).order_by("at_ms")
+    return chosen, list(rows.values_list("at_ms", "data")[: MOST_POINTS * 2])
+
+
+def _with_gaps(found: list[list[Any]], step_s: int) -> list[list[Any]]:
+    """A null where samples are missing, so that no line is drawn over what nobody measured."""
+    out: list[list[Any]] = []
+    for point in found:
+        if out and point[0] - out[-1][0] > 2500 * step_s:
+            out.append([out[-1][0] + 1000 * step_s, None])
+        out.append(point)
+    return out
+
+
+def _queues(data: dict[str, Any]) -> dict[str, Any]:
+    return data.get("queues", {})
+
+
+def _of(data: dict[str, Any], queue: str) -> dict[str, Any]:
+    return _queues(data).get(queue) or {}
+
+
+def _transitions(span: Span) -> list[Transition]:
+    rows = Transition.objects.filter(at_ms__gte=span.since_ms, at_ms__lte=span.until_ms).order_by("-at_ms")
+    return list(rows[:200])
+
+
+def _alerts(span: Span) -> list[Alert]:
+    rows = Alert.objects.select_related("rule").filter(fired_at_ms__lte=span.until_ms)
+    return [row for row in rows[:200] if row.cleared_at_ms is None or row.cleared_at_ms >= span.since_ms]
+
+

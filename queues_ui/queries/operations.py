@@ -1,0 +1,126 @@
+"""What became of an operation? Its record, its result and what quarantine still knows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any, Final
+
+from workers.models import QuarantinedJob
+from workers.store import Operation, Store
+
+from .engine import celery_app
+
+log = logging.getLogger(__name__)
+
+LARGEST_RESULT: Final = 256 * 1024  # bytes of JSON that are shown; above it only the size is
+LONGEST_TEXT: Final = 20_000  # characters of a message or traceback
+TIMES: Final = (
+    "offered_at_ms",
+    "accepted_at_ms",
+    "enqueued_at_ms",
+    "started_at_ms",
+    "committed_at_ms",
+    "reported_at_ms",
+)
+
+
+def find_operation(store: Store, operation_id: str) -> tuple[dict[str, Any], str] | None:
+    """What is shown and the tenant it belongs to; None if nothing is known."""
+    operation = store.read_operation(operation_id)
+    if operation is not None:
+        return show_operation(operation), operation.tenant
+    held = QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first()
+    return (show_held(held), held.tenant) if held else None
+
+
+def show_operation(operation: Operation) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "operation_id": operation.id,
+        "task": operation.task,
+        "queue": operation.queue,
+        "tenant": operation.tenant,
+        "status": operation.status,
+        "phase": operation.phase,
+        "due_at_ms": operation.due_at_ms,
+        "deadline_at_ms": operation.deadline_at_ms,
+        "attempts": operation.attempts,
+        "deliveries": operation.deliveries,
+        "lost_count": operation.lost_count,
+        "times": {name: operation.times.get(name) for name in TIMES},
+        "worker": operation.worker,
+        "bytes": operation.bytes,
+        "cost_ms": operation.cost_ms,
+        "tags": list(operation.tags),
+        "traceparent": operation.trace,
+        "quarantined": operation.quarantined,
+        "cancel_requested": bool(operation.cancel_requested_by),
+        "replay_of": operation.replay_of,
+        "replayed_as": operation.replayed_as,
+        "replay_until_at_ms": operation.replay_until_at_ms,
+        "result": None,
+        "error": _capped_error(operation.error),
+        "unknown": {},
+    }
+    if operation.status == "succeeded":
+        shown["result"], why = read_result(operation.id)
+        if why:
+            shown["unknown"]["result"] = why
+    return shown
+
+
+def show_held(job: QuarantinedJob) -> dict[str, Any]:
+    """An operation whose record Redis no longer keeps, as quarantine remembers it."""
+    return {
+        "operation_id": job.op_id,
+        "task": job.task,
+        "queue": job.queue,
+        "tenant": job.tenant,
+        "status": "failed",
+        "phase": None,
+        "due_at_ms": None,
+        "deadline_at_ms": None,
+        "attempts": job.attempts,
+        "deliveries": job.deliveries,
+        "lost_count": None,
+        "times": {name: job.times.get(name) for name in TIMES},
+        "worker": job.worker or None,
+        "bytes": job.bytes,
+        "cost_ms": None,
+        "tags": [],
+        "traceparent": None,
+        "quarantined": job.state in (QuarantinedJob.HELD, QuarantinedJob.REPLAYING),
+        "cancel_requested": False,
+        "replay_of": job.replay_of or None,
+        "replayed_as": job.replayed_as or None,
+        "replay_until_at_ms": job.replay_until_at_ms,
+        "result": None,
+        "error": {"type": job.error_type, "message": job.message, "traceback": job.traceback},
+        "unknown": {"lost_count": "the operation's record has expired", "cost_ms": "the operation's record has expired"},
+    }
+
+
+def read_result(operation_id: str) -> tuple[Any, str]:
+    """The result, or the reason why it is not shown. Never more than LARGEST_RESULT bytes."""
+    backend = celery_app().backend
+    try:
+        key = backend.get_key_for_task(operation_id)
+        size = backend.client.strlen(key)
+        if size > LARGEST_RESULT:
+            return None, f"too large to show: {size} bytes"
+        raw = backend.get(key) if size else None
+    except Exception as fault:  # whatever the backend is, its fault must not hide the operation
+        log.warning("result of %s: %s", operation_id, fault)
+        return None, "the result backend cannot be read"
+    if raw is None:
+        return None, "not kept: it has expired, or the task ignores its result"
+    try:
+        return json.loads(raw).get("result"), ""
+    except (ValueError, AttributeError):
+        return None, "it is not JSON"
+
+
+def _capped_error(error: dict[str, str] | None) -> dict[str, str] | None:
+    if not error:
+        return None
+    return {name: str(value)[:LONGEST_TEXT] for name, value in error.items()}

@@ -1,0 +1,47 @@
+"""Is this process alive, and could the gate accept?"""
+
+from __future__ import annotations
+
+from django.db import DatabaseError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from workers.exceptions import StoreUnavailable
+
+from ..queries.engine import open_gate
+
+
+@require_safe
+def is_alive(request: HttpRequest) -> HttpResponse:
+    """Asks nothing of anybody: a dead Redis is no reason to restart this process."""
+    return HttpResponse("alive\n", content_type="text/plain")
+
+
+@require_safe
+def is_ready(request: HttpRequest) -> HttpResponse:
+    redis, detail = _redis()
+    checks = {"redis": redis, "database": _database()}
+    ready = all(state == "ok" for state in checks.values())
+    response = JsonResponse(
+        {"ready": ready, **checks, **({"detail": detail} if detail else {})}, status=200 if ready else 503
+    )
+    if not ready:
+        response["Retry-After"] = "2"
+    return response
+
+
+def _redis() -> tuple[str, str]:
+    try:
+        health = open_gate().health()
+    except StoreUnavailable as fault:
+        return fault.reason, ""
+    return str(health.get("state")), str(health.get("detail") or "")
+
+
+def _database() -> str:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError as fault:
+        return type(fault).__name__
+    return "ok"
