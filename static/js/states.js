@@ -1,0 +1,69 @@
+// What does a queue's state say in words, and what comes next for it?
+import { NBSP, clock, count, duration, isKnown, range, roughly } from "./units.js";
+
+/** @typedef {import("./frame.js").Queue} Queue */
+
+const WORDS = {
+  in_bounds: "in bounds", past_guard: "past guard", past_ceiling: "past ceiling", at_bound: "at its bound",
+  closed: "closed by mode", stalled: "stalled, no consumer", unknown: "unknown",
+};
+
+/** @param {Queue} queue @param {number} nowMs */
+export function stateWord(queue, nowMs) {
+  const word = WORDS[queue.state] || String(queue.state || "unknown").replaceAll("_", " ");
+  const abnormal = ["past_guard", "past_ceiling", "at_bound", "stalled"].includes(queue.state);
+  if (abnormal && isKnown(queue.state_since_at_ms) && nowMs - queue.state_since_at_ms >= 1000)
+    return `${word} ${duration(Math.floor((nowMs - queue.state_since_at_ms) / 1000) * 1000)}`;
+  if (queue.state === "closed" && queue.mode === "draining") return "closed, draining";
+  return word;
+}
+
+/** One line of policy: who goes first, what share under saturation. @param {Queue} queue */
+export function policyWord(queue) {
+  const parts = [];
+  if (isKnown(queue.strict_rank)) parts.push(queue.strict_rank === 0 ? "strict first" : `strict, rank ${queue.strict_rank + 1}`);
+  else if (isKnown(queue.weight)) parts.push(`weight ${queue.weight}`);
+  if (isKnown(queue.reserved_slots) && queue.reserved_slots > 0) parts.push(`${queue.reserved_slots} slots kept`);
+  else if (!isKnown(queue.strict_rank) && isKnown(queue.saturated_share)) parts.push(queue.saturated_share === 0 ? "closed if saturated" : `share ${queue.saturated_share.toFixed(2)}`);
+  return parts.join(", ");
+}
+
+/**
+ * The forecast in a headline and a line under it; `modeled` says which of the two the model made.
+ * @param {Queue} queue
+ * @returns {{head: string, line: string, headModeled: boolean, lineModeled: boolean}}
+ */
+export function forecastWords(queue) {
+  const drain = queue.drain || { state: "unknown" };
+  const seconds = isKnown(drain.seconds) ? drain.seconds * 1000 : null;
+  const band = isKnown(drain.low) && isKnown(drain.high) ? `${range(drain.low * 1000, drain.high * 1000)}, modeled` : "modeled";
+  const plain = (head, line) => ({ head, line, headModeled: false, lineModeled: false });
+  if (drain.state === "stalled") return { head: "stalled: no consumer", line: isKnown(drain.full_in_s) ? `full in ${roughly(drain.full_in_s * 1000)}, modeled` : `${count(queue.depth)} waiting`, headModeled: false, lineModeled: isKnown(drain.full_in_s) };
+  if (drain.state === "growing") {
+    const full = isKnown(drain.full_in_s) ? `growing: full in ${roughly(drain.full_in_s * 1000)}` : "growing";
+    return { head: full, line: isKnown(drain.full_in_s) ? "modeled" : "more comes than is done", headModeled: isKnown(drain.full_in_s), lineModeled: false };
+  }
+  if (drain.state === "empty") {
+    const busy = isKnown(queue.rates?.accepted) && queue.rates.accepted >= 0.1;
+    if (queue.state === "closed") return plain("refusing", "no backlog");
+    return busy ? plain("steady", "no backlog") : plain("empty", "no backlog");
+  }
+  if (drain.state === "draining" && seconds !== null) {
+    if (queue.state === "closed") return { head: "refusing", line: `${count(queue.depth)} drain in ${roughly(seconds)}, ${band}`, headModeled: false, lineModeled: true };
+    if (seconds < 2500) return plain("steady", "arrivals = completions");
+    return { head: `drains in ${roughly(seconds)}`, line: band, headModeled: true, lineModeled: false };
+  }
+  if (drain.state === "steady") return plain("steady", "arrivals = completions");
+  return plain("unknown", queue.unknown?.drain || queue.unknown?.["drain.seconds"] || drain.reason || "no samples yet");
+}
+
+/** @param {number} atMs */
+export function lastWord(atMs) {
+  return `last${NBSP}${clock(atMs)}`;
+}
+
+/** How bad, for "worst first": higher is worse. @param {Queue} queue */
+export function severity(queue) {
+  const rank = { past_ceiling: 6, at_bound: 5, stalled: 5, past_guard: 4, unknown: 3, closed: 2, in_bounds: 1 };
+  return rank[queue.state] ?? 3;
+}
