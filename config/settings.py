@@ -24,7 +24,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "queues_ui.access.headers.SecurityHeaders",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "queues_ui.access.static.StaticFiles",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "queues_ui.access.origin.SameHostCsrf",
@@ -68,6 +68,7 @@ USE_TZ = True
 
 STATIC_URL = "/static/"
 STATIC_ROOT = env.data_dir / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # empty in a checkout; whitenoise warns if it is missing
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True  # served from the checkout; collectstatic is only needed behind a CDN
 STORAGES = {
@@ -148,6 +149,17 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    # A refusal is an answer, counted and journaled; only a fault of our own belongs in the log.
+    "filters": {
+        "faults": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": lambda record: getattr(record, "status_code", 500) == 500,
+        }
+    },
+    "handlers": {
+        "stderr": {"class": "logging.StreamHandler", "formatter": "line"},
+        "faults": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["faults"]},
+    },
     "root": {"handlers": ["stderr"], "level": env.log_level},
+    "loggers": {"django.request": {"handlers": ["faults"], "propagate": False}},
 }

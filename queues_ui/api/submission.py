@@ -100,7 +100,7 @@ def check_arguments(job: Job) -> None:
     if not getattr(task, "typing", False):
         return
     try:
-        task.__header__(*((None, *job.args) if task.__bound__ else job.args), **job.kwargs)
+        task.__header__(*job.args, **job.kwargs)
     except TypeError as fault:
         field = "kwargs" if "keyword" in str(fault) else "args"
         raise Problem(422, "invalid", f"{job.task}: {fault}"[:300], field=field) from fault
