@@ -161,17 +161,22 @@ def _run(
             break
         step_s = min(ends)
         at_s += step_s
-        for name in work:
-            work[name] = max(0.0, work[name] - net[name] * step_s * 1000)
-            if work[name] <= 1e-3:
-                work[name] = 0.0
+        work = {name: _less(left, net[name] * step_s * 1000) for name, left in work.items()}
+        for name, left in work.items():
+            if left == 0.0:
                 gone.setdefault(name, at_s)
         given = _allocation(loads, rules, arriving, work, total_slots, at_s=at_s)
         rates = {name: slots * efficiency[name] for name, slots in given.items()}
-        for name in work:
-            if work[name] == 0.0:
+        for name, left in work.items():
+            if left == 0.0:
                 rates[name] = max(rates[name], min(given[name], arriving[name]))
     return gone
+
+
+def _less(left: float, done: float) -> float:
+    """What is left of a backlog; a thousandth of a millisecond is nothing."""
+    rest = left - done
+    return rest if rest > 1e-3 else 0.0
 
 
 def _outlook(

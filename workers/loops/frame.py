@@ -445,12 +445,13 @@ def quarantine_part(facts: DatabaseFacts, snapshot: Mapping[str, Any], *, now_ms
     if held is None:
         why = facts.unknown or "not read yet"
         nulls = dict.fromkeys(("count", "bytes", "oldest_age_ms"))
-        return {**nulls, "causes": [], "uncopied": waiting, "unknown": dict.fromkeys(nulls, why)}
+        return {**nulls, "by_queue": None, "causes": [], "uncopied": waiting, "unknown": dict.fromkeys(nulls, why)}
     oldest = [at for at in (held.get("oldest_at_ms"), spool.get("oldest_at_ms")) if at is not None]
     return {
         "count": int(held["count"]) + waiting,
         "bytes": int(held["bytes"]),
         "oldest_age_ms": max(0, now_ms - int(min(oldest))) if oldest else 0,
+        "by_queue": dict(held.get("by_queue") or {}),
         "causes": list(held.get("causes") or []),
         "uncopied": waiting,
     }

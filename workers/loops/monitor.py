@@ -14,13 +14,22 @@ from django.conf import settings
 from django.db import close_old_connections
 
 from ..store import Store
+from . import (
+    alerter,
+    facts,
+    governor,
+    historian,
+    inlet,
+    modeler,
+    publisher,
+    reaper,
+    recorder,
+    replayer,
+    retention,
+    sampler,
+)
 from .broadcast import GroupBroadcast
-from .frame import DatabaseFacts
 from .leadership import RENEW_S, Leadership
-from .publisher import INTERVAL_S as PUBLISHER_S
-from .publisher import Publisher
-from .sampler import INTERVAL_S as SAMPLER_S
-from .sampler import Sampler
 from .skeleton import Loop, LoopThread
 
 log = logging.getLogger("sluicegate.monitor")
@@ -34,9 +43,16 @@ class Monitor:
         self.stop = threading.Event()
         self.leadership = Leadership(store, holder or f"{socket.gethostname()}:{os.getpid()}")
         self.broadcast = GroupBroadcast(layer_of)
-        self.sampler = Sampler(
-            store, installation=installation, broadcast=self.broadcast.send, facts=lambda: DatabaseFacts()
+        self.facts = facts.Facts()
+        self.historian = historian.Historian()
+        self.sampler = sampler.Sampler(
+            store,
+            installation=installation,
+            broadcast=self.broadcast.send,
+            facts=self.facts.current,
+            listeners=(self.historian.hear,),
         )
+        self.alerter = alerter.Alerter(self.sampler.latest, installation=installation)
 
     @classmethod
     def from_settings(cls) -> Monitor:
@@ -47,10 +63,23 @@ class Monitor:
         return cls(store, installation=name, layer_of=get_channel_layer)
 
     def loops(self) -> list[Loop]:
+        store, latest, queues = self.store, self.sampler.latest, self.sampler.queues
         return [
-            Loop("leader", RENEW_S, self.leadership.renew, leader_only=False),
-            Loop("sampler", SAMPLER_S, self.sampler.tick, burst=1),
-            Loop("publisher", PUBLISHER_S, Publisher(self.store).tick, burst=1),
+            Loop("leader", RENEW_S, self.leadership.renew, leader_only=False, burst=1),
+            Loop("sampler", sampler.INTERVAL_S, self.sampler.tick, burst=1),
+            Loop("facts", facts.INTERVAL_S, self.facts.tick, burst=1),
+            Loop("historian", historian.INTERVAL_S, self.historian.tick, burst=1),
+            Loop("governor", governor.INTERVAL_S, governor.Governor(store, latest, self.sampler.read_health).tick),
+            Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
+            Loop("promoter", reaper.PROMOTE_S, reaper.Promoter(store, queues).tick),
+            Loop("sweeper", reaper.SWEEP_S, reaper.Sweeper(store, queues).tick),
+            Loop("inlet", inlet.INTERVAL_S, inlet.Inlet(store, queues).tick),
+            Loop("recorder", recorder.INTERVAL_S, recorder.Recorder(store).tick),
+            Loop("replayer", replayer.INTERVAL_S, replayer.Replayer(store, latest).tick, burst=1),
+            Loop("modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1),
+            Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1),
+            Loop("publisher", publisher.INTERVAL_S, publisher.Publisher(store).tick, burst=1),
+            Loop("retention", retention.INTERVAL_S, retention.Retention(store).tick, burst=1),
         ]
 
     def run(self) -> None:
@@ -70,6 +99,7 @@ class Monitor:
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self.leadership.release()
+        self.alerter.courier.close()
         self.broadcast.close()
         late = [thread.loop.name for thread in threads if thread.is_alive()]
         log.info("monitor stopped%s", f"; did not wait for {', '.join(late)}" if late else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from .frame import Context, DatabaseFacts, Memory, build_frame
 log = logging.getLogger("sluicegate.monitor")
 
 INTERVAL_S = 1.0
+STALE_AFTER_S = 3.0  # nothing is decided on a frame older than this
 Broadcast = Callable[[str], None]
 Listener = Callable[[dict[str, Any], dict[str, Any]], None]  # (frame, snapshot)
 
@@ -41,8 +43,28 @@ class Sampler:
         self.history = History()
         self._memory = Memory()
         self._seq: int | None = None
+        self._ticked = 0.0
         self.health: dict[str, Any] = {"state": "unknown"}
         self.frame: dict[str, Any] | None = None
+        self._latest: tuple[float, dict[str, Any], dict[str, Any]] | None = None
+
+    def latest(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The newest frame and its snapshot; None once they are too old to act on."""
+        found = self._latest
+        if found is None or time.monotonic() - found[0] > STALE_AFTER_S:
+            return None
+        return found[1], found[2]
+
+    def queues(self) -> list[str]:
+        """The queues known last, however long ago: their jobs need care all the same."""
+        return list(self._latest[2]["queues"]) if self._latest else []
+
+    def copy_history(self) -> History:
+        """For other threads: the deque is copied in one step, and the snapshots in it never change."""
+        return History(deque(self.history.snapshots), self.history.cut_at_ms, self.history.cut_reason)
+
+    def read_health(self) -> dict[str, Any]:
+        return self.health
 
     def tick(self) -> bool:
         started = time.monotonic()
@@ -54,8 +76,9 @@ class Sampler:
         read = time.monotonic()
         now_ms = int(snapshot["now_ms"])
         self._note_health(self._store.health(), now_ms)
-        if self._seq is None:
-            self._resume()
+        if self._seq is None or read - self._ticked > STALE_AFTER_S:
+            self._resume()  # somebody else may have led meanwhile
+        self._ticked = read
         self.history.add(snapshot)
         self._seq = (self._seq or 0) + 1
         context = Context(
@@ -69,6 +92,7 @@ class Sampler:
         )
         frame, self._memory = build_frame(self.history, context, self._memory)
         self.frame = frame
+        self._latest = (read, frame, snapshot)
         text = json.dumps(frame, allow_nan=False, separators=(",", ":"))
         try:
             self._store.put_frame(text)
@@ -92,8 +116,8 @@ class Sampler:
         try:
             text = self._store.read_frame()
             last = json.loads(text) if text else {}
-            self._seq = int(last.get("seq") or 0)
+            self._seq = max(self._seq or 0, int(last.get("seq") or 0))
             states = {q["name"]: (q["state"], int(q["state_since_at_ms"])) for q in last.get("queues", [])}
             self._memory = Memory(states=states)
         except (ValueError, KeyError, TypeError):
-            self._seq = 0
+            self._seq = self._seq or 0

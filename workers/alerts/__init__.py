@@ -1,0 +1,1 @@
+"""Which rules are broken, for how long, and who is told?"""

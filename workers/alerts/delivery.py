@@ -1,0 +1,112 @@
+"""Who is told, and was it delivered? On threads of its own, so that a slow target holds nothing up."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+log = logging.getLogger("sluicegate.alerts")
+
+AT_ONCE = 4
+WAITING_MAX = 500  # messages; beyond it the newest are dropped, and said so
+ATTEMPTS = 3
+PAUSE_S = (1.0, 5.0)
+CONNECT_S, READ_S = 4, 6  # a target's own timeouts
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    alert_id: int
+    target: str  # an apprise URL: a secret
+    title: str
+    body: str
+    kind: str  # "fired" or "cleared"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    message: Message
+    ok: bool
+    detail: str
+
+
+Send = Callable[[Message], tuple[bool, str]]
+Record = Callable[[Delivered], None]
+
+
+class Courier:
+    """Sends messages in the background and hands each outcome to `record`."""
+
+    def __init__(self, record: Record, *, send: Send | None = None, stop: threading.Event | None = None) -> None:
+        self._record = record
+        self._send = send or send_by_apprise
+        self._stop = stop or threading.Event()
+        self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="alert-delivery")
+        self._waiting = 0
+        self._lock = threading.Lock()
+
+    def post(self, message: Message) -> bool:
+        with self._lock:
+            if self._waiting >= WAITING_MAX:
+                log.error("too many messages wait: one to %s was not sent", redact(message.target))
+                return False
+            self._waiting += 1
+        self._pool.submit(self._deliver, message)
+        return True
+
+    def _deliver(self, message: Message) -> None:
+        ok, detail = False, ""
+        try:
+            for attempt in range(ATTEMPTS):
+                try:
+                    ok, detail = self._send(message)
+                except Exception as exc:  # noqa: BLE001 - a plugin's trouble is an outcome to record
+                    ok, detail = False, f"{type(exc).__name__}"
+                if ok or self._stop.is_set():
+                    break
+                if attempt < len(PAUSE_S):
+                    self._stop.wait(PAUSE_S[attempt])
+            self._record(Delivered(message, ok, f"{message.kind}: {detail}" if detail else message.kind))
+        except Exception:
+            log.exception("the outcome of a delivery to %s was not recorded", redact(message.target))
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def close(self) -> None:
+        self._stop.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def send_by_apprise(message: Message) -> tuple[bool, str]:
+    import apprise
+
+    target = apprise.Apprise.instantiate(with_timeouts(message.target), suppress_exceptions=True)
+    if target is None:
+        return False, "the address is not one that a message can be sent to"
+    sender = apprise.Apprise()
+    sender.add(target)
+    kind = apprise.NotifyType.FAILURE if message.kind == "fired" else apprise.NotifyType.SUCCESS
+    ok = bool(sender.notify(title=message.title, body=message.body, notify_type=kind))
+    return ok, "delivered" if ok else "the target did not take it"
+
+
+def with_timeouts(target: str) -> str:
+    """The address with connect and read timeouts, unless it brings its own."""
+    if "cto=" in target or "rto=" in target or "://" not in target:
+        return target
+    return f"{target}{'&' if '?' in target else '?'}cto={CONNECT_S}&rto={READ_S}"
+
+
+def redact(target: str) -> str:
+    """Scheme and host alone: whatever else is in it may be what opens it."""
+    try:
+        parts = urlsplit(target)
+        host = parts.hostname or ""
+    except ValueError:
+        return "(unreadable)"
+    return f"{parts.scheme}://{host}/…"[:300] if parts.scheme else "(unreadable)"

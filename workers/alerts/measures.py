@@ -1,0 +1,47 @@
+"""What is the value of a rule's measure, read from a frame?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .rules import Rule
+
+WHOLE_GATE = ("quarantine_count", "quarantine_age_s")
+
+
+def read_values(rule: Rule, frame: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
+    """(queue, value) for everything that the rule watches; None where it is not known."""
+    if rule.measure in WHOLE_GATE:
+        yield rule.queue, quarantine_value(rule, frame["quarantine"])
+        return
+    for row in frame["queues"]:
+        if rule.queue in ("", row["name"]):
+            yield row["name"], queue_value(rule.measure, row)
+
+
+def queue_value(measure: str, row: Mapping[str, Any]) -> float | None:
+    if measure == "oldest_age_s":
+        age_ms = row["oldest_age_ms"]
+        return None if age_ms is None else age_ms / 1000
+    if measure == "depth":
+        return None if row["depth"] is None else float(row["depth"])
+    if measure == "no_consumer":
+        return 1.0 if row["depth"] and not row["consumers"] else 0.0
+    if measure in ("shed_rate", "refused_rate"):
+        rate = row["rates"].get(measure.removesuffix("_rate"))
+        return None if rate is None else float(rate)
+    raise ValueError(f"no such measure: {measure}")
+
+
+def quarantine_value(rule: Rule, quarantine: Mapping[str, Any]) -> float | None:
+    part: Mapping[str, Any] = quarantine
+    if rule.queue:
+        by_queue = quarantine.get("by_queue")
+        if by_queue is None:
+            return None
+        part = by_queue.get(rule.queue, {"count": 0, "oldest_age_ms": 0})
+    if rule.measure == "quarantine_count":
+        return None if part["count"] is None else float(part["count"])
+    age_ms = part["oldest_age_ms"]
+    return None if age_ms is None else age_ms / 1000

@@ -1,0 +1,36 @@
+"""What does an alert say, in one sentence a person can act on?"""
+
+from __future__ import annotations
+
+from ..forecast.wording import put_duration, put_number, put_rate
+
+
+def say_alert(measure: str, queue: str, value: float | None, threshold: float) -> str:
+    where = queue or "the gate"
+    if measure == "oldest_age_s":
+        return f"{where}: the oldest job has waited {_age(value)}, the rule says {put_duration(threshold)}."
+    if measure == "depth":
+        return f"{where}: {_count(value)} jobs wait, the rule says {put_number(threshold)}."
+    if measure == "no_consumer":
+        return f"{where}: jobs wait and no live worker consumes it."
+    if measure == "shed_rate":
+        return f"{where}: {_rate(value)} is shed after acceptance, the rule says {put_rate(threshold)}."
+    if measure == "refused_rate":
+        return f"{where}: {_rate(value)} is refused, the rule says {put_rate(threshold)}."
+    if measure == "quarantine_count":
+        return f"{where}: {_count(value)} jobs are in quarantine, the rule says {put_number(threshold)}."
+    if measure == "quarantine_age_s":
+        return f"{where}: a job has been in quarantine for {_age(value)}, the rule says {put_duration(threshold)}."
+    return f"{where}: {measure} is past {threshold:g}."
+
+
+def _age(value: float | None) -> str:
+    return "an unknown time" if value is None else put_duration(value)
+
+
+def _count(value: float | None) -> str:
+    return "an unknown number of" if value is None else put_number(value)
+
+
+def _rate(value: float | None) -> str:
+    return "an unknown rate" if value is None else put_rate(value)

@@ -1,0 +1,171 @@
+"""What does the database say that a frame shows? Read apart, so that a slow database delays no frame."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.models import Count, Min, Sum
+
+from ..alerts.sentences import say_alert
+from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
+from .frame import EVENTS_SHOWN, DatabaseFacts
+
+log = logging.getLogger("sluicegate.monitor")
+
+INTERVAL_S = 1.0
+CAUSES_SHOWN = 8
+TREND_STEPS, TREND_STEP_MS = 12, 300_000  # an hour in steps of five minutes
+TREND_ROWS = 5_000  # of the last hour; beyond it the trend is a lower bound
+LABEL_CHARS = 160
+STALE_AFTER_S = 15.0
+
+
+class Facts:
+    """The last reading; `current` never waits."""
+
+    def __init__(self) -> None:
+        self._facts = DatabaseFacts(unknown="not read yet")
+        self._read_at = 0.0
+
+    def tick(self) -> bool:
+        try:
+            self._facts = read_facts(int(time.time() * 1000))
+            self._read_at = time.monotonic()
+        except DatabaseError as exc:
+            log.warning("the database was not read: %s", exc)
+        return False
+
+    def current(self) -> DatabaseFacts:
+        if self._read_at and time.monotonic() - self._read_at > STALE_AFTER_S:
+            return DatabaseFacts(unknown="the database has not answered")
+        return self._facts
+
+
+def read_facts(now_ms: int) -> DatabaseFacts:
+    alerts = [alert_item(alert) for alert in open_alerts()]
+    last = Alert.objects.order_by("-fired_at_ms").values_list("fired_at_ms", flat=True).first()
+    return DatabaseFacts(
+        alerts=alerts, last_alert_at_ms=last, quarantine=read_quarantine(now_ms), events=read_events()
+    )
+
+
+def open_alerts() -> list[Alert]:
+    return list(Alert.objects.filter(cleared_at_ms__isnull=True).select_related("rule").order_by("-fired_at_ms")[:100])
+
+
+def alert_item(alert: Alert) -> dict[str, Any]:
+    rule = alert.rule
+    threshold = rule.threshold if alert.threshold is None else alert.threshold
+    item: dict[str, Any] = {
+        "id": alert.pk,
+        "rule": rule.name,
+        "queue": alert.queue or None,
+        "measure": rule.measure,
+        "severity": rule.severity,
+        "value": alert.value,
+        "peak": alert.peak,
+        "threshold": threshold,
+        "fired_at_ms": alert.fired_at_ms,
+        "acknowledged_by": alert.acknowledged_by or None,
+        "snoozed_until_at_ms": alert.snoozed_until_at_ms,
+        "runbook": rule.runbook,
+        "sentence": say_alert(rule.measure, alert.queue, alert.peak if alert.peak is not None else alert.value, threshold),
+    }
+    reasons = {"value": "not measured", "peak": "not measured", "snoozed_until_at_ms": "not snoozed"}
+    unknown = {name: reason for name, reason in reasons.items() if item[name] is None}
+    return {**item, "unknown": unknown} if unknown else item
+
+
+def read_quarantine(now_ms: int) -> dict[str, Any]:
+    held = QuarantinedJob.objects.filter(state=QuarantinedJob.HELD).order_by()
+    by_queue = {
+        row["queue"]: {
+            "count": row["n"],
+            "bytes": row["size"] or 0,
+            "oldest_age_ms": max(0, now_ms - row["oldest"]) if row["oldest"] else 0,
+            "oldest_at_ms": row["oldest"],
+        }
+        for row in held.values("queue").annotate(n=Count("id"), size=Sum("bytes"), oldest=Min("quarantined_at_ms"))
+    }
+    oldest = [part["oldest_at_ms"] for part in by_queue.values() if part["oldest_at_ms"] is not None]
+    return {
+        "count": sum(part["count"] for part in by_queue.values()),
+        "bytes": sum(part["bytes"] for part in by_queue.values()),
+        "oldest_at_ms": min(oldest) if oldest else None,
+        "by_queue": {
+            name: {key: value for key, value in part.items() if key != "oldest_at_ms"}
+            for name, part in by_queue.items()
+        },
+        "causes": read_causes(held, now_ms),
+    }
+
+
+def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
+    top = list(held.values("fingerprint").annotate(n=Count("id")).order_by("-n", "fingerprint")[:CAUSES_SHOWN])
+    if not top:
+        return []
+    prints = [row["fingerprint"] for row in top]
+    trends = {name: [0] * TREND_STEPS for name in prints}
+    since_ms = now_ms - TREND_STEPS * TREND_STEP_MS
+    recent = held.filter(fingerprint__in=prints, quarantined_at_ms__gte=since_ms).values_list(
+        "fingerprint", "quarantined_at_ms"
+    )
+    for name, at_ms in recent[:TREND_ROWS]:
+        trends[name][min(TREND_STEPS - 1, max(0, (at_ms - since_ms) // TREND_STEP_MS))] += 1
+    causes = []
+    for row in top:
+        one = held.filter(fingerprint=row["fingerprint"]).order_by("-quarantined_at_ms")
+        job = one.values("task", "queue", "reason", "error_type", "message").first()
+        if job is None:
+            continue
+        words = f"{job['error_type']}: {job['message']}" if job["message"] else job["error_type"] or job["reason"]
+        causes.append(
+            {
+                "fingerprint": row["fingerprint"],
+                "count": row["n"],
+                "label": words.split("\n", 1)[0][:LABEL_CHARS],
+                "task": job["task"],
+                "queue": job["queue"],
+                "reason": job["reason"],
+                "trend": trends[row["fingerprint"]],
+            }
+        )
+    return causes
+
+
+def read_events() -> list[dict[str, Any]]:
+    """The newest of everything that happened to the gate itself, newest first."""
+    events: list[dict[str, Any]] = []
+    for row in Transition.objects.order_by("-at_ms", "-id")[:EVENTS_SHOWN]:
+        where = "the gate" if row.scope == "*" else row.scope
+        because = f": {row.reason}" if row.reason else ""
+        events.append(
+            {"at_ms": row.at_ms, "kind": "mode", "text": f"{row.by} set {where} from {row.before} to {row.after}{because}"}
+        )
+    for alert in Alert.objects.select_related("rule").order_by("-fired_at_ms")[:EVENTS_SHOWN]:
+        item = alert_item(alert)
+        events.append({"at_ms": alert.fired_at_ms, "kind": "alert", "text": f"{alert.rule.name}: {item['sentence']}"})
+        if alert.cleared_at_ms is not None:
+            where = f" ({alert.queue})" if alert.queue else ""
+            events.append({"at_ms": alert.cleared_at_ms, "kind": "cleared", "text": f"{alert.rule.name}{where} is clear"})
+    for batch in ReplayBatch.objects.order_by("-created_at")[:EVENTS_SHOWN]:
+        at_ms = int((batch.finished_at or batch.created_at).timestamp() * 1000)
+        events.append(
+            {
+                "at_ms": at_ms,
+                "kind": batch.verb,
+                "text": f"{batch.by}: {batch.verb} of {batch.total} jobs is {batch.state}, {batch.done} done",
+            }
+        )
+    for version in PolicyVersion.objects.filter(version__gt=1).order_by("-at")[:EVENTS_SHOWN]:
+        events.append(
+            {
+                "at_ms": int(version.at.timestamp() * 1000),
+                "kind": "policy",
+                "text": f"{version.by} changed the policy of {version.queue} (version {version.version})",
+            }
+        )
+    return sorted(events, key=lambda event: -event["at_ms"])[:EVENTS_SHOWN]

@@ -1,0 +1,115 @@
+"""Is every quarantined job in the database? Copied first and forgotten in Redis after, so that nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import DatabaseError, transaction
+
+from ..models import JournalEntry, QuarantinedJob
+from ..quarantine.arguments import describe_arguments, storable
+from ..quarantine.bounds import Held, choose_dropped
+from ..quarantine.fingerprint import fingerprint
+from ..store import Store
+from ..store.records import QuarantinedRecord
+
+log = logging.getLogger("sluicegate.monitor")
+
+INTERVAL_S = 0.5
+BATCH = 100
+MESSAGE_CHARS = 10_000
+TRACEBACK_CHARS = 60_000
+
+
+class Recorder:
+    """Idempotent by operation id: dying between the copy and the forgetting copies once more, and adds nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tick(self) -> bool:
+        records = self._store.read_quarantine_spool(BATCH)
+        if not records:
+            return False
+        try:
+            with transaction.atomic():
+                QuarantinedJob.objects.bulk_create([to_row(record) for record in records], ignore_conflicts=True)
+        except DatabaseError as exc:
+            log.warning("quarantined jobs wait in Redis for the database: %s", exc)
+            return False
+        self._store.forget_spooled([record.id for record in records])
+        policies = self._store.read_policies()
+        for queue in {record.queue for record in records}:
+            enforce_bounds(queue, policies.get(queue, {}))
+        return len(records) == BATCH
+
+
+def to_row(record: QuarantinedRecord) -> QuarantinedJob:
+    message, traceback = storable(record.message), storable(record.traceback)
+    return QuarantinedJob(
+        op_id=record.id,
+        task=storable(record.task)[:255],
+        queue=storable(record.queue)[:200],
+        tenant=storable(record.tenant)[:255],
+        reason=record.reason,
+        error_type=storable(record.error_type)[:255],
+        message=message[:MESSAGE_CHARS],
+        traceback=traceback[-TRACEBACK_CHARS:],
+        payload=record.payload,
+        args_text=storable(describe_arguments(record.payload)),
+        attempts=record.attempts,
+        deliveries=record.deliveries,
+        times=record.times,
+        quarantined_at_ms=record.quarantined_at_ms,
+        fingerprint=record.fingerprint
+        or fingerprint(
+            reason=record.reason,
+            error_type=record.error_type,
+            message=message,
+            traceback=traceback,
+            task=record.task,
+        ),
+        replay_of=record.replay_of or "",
+        replay_until_at_ms=record.replay_until_at_ms,
+        worker=storable(record.worker or "")[:255],
+        epoch=record.epoch,
+        bytes=len(record.payload) + len(record.traceback) + len(record.message),
+    )
+
+
+def enforce_bounds(queue: str, policy: dict[str, Any]) -> int:
+    """Drops held jobs beyond the queue's bounds, and writes down how many; how many."""
+    max_count, max_bytes = policy.get("quarantine_max_count"), policy.get("quarantine_max_bytes")
+    if max_count is None and max_bytes is None:
+        return 0
+    held = QuarantinedJob.objects.filter(queue=queue, state=QuarantinedJob.HELD)
+    dropped = choose_dropped(
+        [Held(*row) for row in held.order_by().values_list("pk", "quarantined_at_ms", "bytes")],
+        max_count=max_count,
+        max_bytes=max_bytes,
+        on_full=str(policy.get("on_quarantine_full") or "drop_oldest"),
+    )
+    return drop(queue, dropped, why=str(policy.get("on_quarantine_full") or "drop_oldest"))
+
+
+def drop(queue: str, keys: Iterable[int], *, why: str) -> int:
+    keys = list(keys)
+    if not keys:
+        return 0
+    with transaction.atomic():
+        for start in range(0, len(keys), 500):
+            QuarantinedJob.objects.filter(pk__in=keys[start : start + 500], state=QuarantinedJob.HELD).delete()
+        JournalEntry.objects.create(
+            actor="monitor",
+            role="admin",
+            via="monitor",
+            verb="drop_quarantined",
+            target=queue[:300],
+            reason=f"the quarantine of {queue} is at its bound: {why}",
+            after={"dropped": len(keys)},
+            outcome="done",
+        )
+    log.warning("%d quarantined jobs of %s dropped: %s", len(keys), queue, why)
+    return len(keys)

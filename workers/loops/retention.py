@@ -1,0 +1,44 @@
+"""How long is what kept in the database?"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from django.utils import timezone
+
+from ..models import Alert, JournalEntry, QuarantinedJob, ReplayBatch, Transition
+from ..store import Store
+from .recorder import drop
+
+log = logging.getLogger("sluicegate.monitor")
+
+INTERVAL_S = 60.0
+JOURNAL_DAYS = 365
+TRANSITION_DAYS = 365
+ALERT_DAYS = 90
+BATCH_DAYS = 90
+SETTLED_QUARANTINE_DAYS = 30  # replayed and discarded ones: the lineage of a replay is looked up for weeks
+
+
+class Retention:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def tick(self) -> bool:
+        now, now_ms = timezone.now(), self._store.clock.now_ms()
+        for queue, policy in self._store.read_policies().items():
+            age_s = policy.get("quarantine_max_age_s")
+            if age_s is not None:
+                old = QuarantinedJob.objects.filter(
+                    queue=queue, state=QuarantinedJob.HELD, quarantined_at_ms__lt=now_ms - 1000 * age_s
+                )
+                drop(queue, old.values_list("pk", flat=True)[:5000], why=f"held for more than {age_s:g} s")
+        settled = (QuarantinedJob.REPLAYED, QuarantinedJob.DISCARDED)
+        horizon_ms = now_ms - SETTLED_QUARANTINE_DAYS * 86_400_000
+        QuarantinedJob.objects.filter(state__in=settled, quarantined_at_ms__lt=horizon_ms).delete()
+        JournalEntry.objects.filter(at__lt=now - timedelta(days=JOURNAL_DAYS)).delete()
+        Transition.objects.filter(at_ms__lt=now_ms - TRANSITION_DAYS * 86_400_000).delete()
+        Alert.objects.filter(cleared_at_ms__lt=now_ms - ALERT_DAYS * 86_400_000).delete()
+        ReplayBatch.objects.filter(finished_at__lt=now - timedelta(days=BATCH_DAYS)).delete()
+        return False

@@ -1,0 +1,1 @@
+"""What failed for good, why, how much of it is kept, and how is it run again?"""
