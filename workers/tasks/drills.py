@@ -29,7 +29,8 @@ def echo(x: Any = None) -> Any:
 
 
 @shared_task(name="drill.sleep")
-def sleep(seconds: float = 1.0) -> float:
+def sleep(seconds: float = 1.0, ballast: str = "") -> float:
+    """Take some time. ``ballast`` only makes the message larger."""
     return _sleep(seconds)
 
 
