@@ -161,5 +161,6 @@ LOGGING = {
         "faults": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["faults"]},
     },
     "root": {"handlers": ["stderr"], "level": env.log_level},
+    "loggers": {"httpx": {"level": "WARNING"}},  # a line for each call that a job makes is noise
     "loggers": {"django.request": {"handlers": ["faults"], "propagate": False}},
 }
