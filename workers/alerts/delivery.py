@@ -41,7 +41,9 @@ Record = Callable[[Delivered], None]
 class Courier:
     """Sends messages in the background and hands each outcome to `record`."""
 
-    def __init__(self, record: Record, *, send: Send | None = None, stop: threading.Event | None = None) -> None:
+    def __init__(
+        self, record: Record, *, send: Send | None = None, stop: threading.Event | None = None
+    ) -> None:
         self._record = record
         self._send = send or send_by_apprise
         self._stop = stop or threading.Event()

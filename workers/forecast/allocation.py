@@ -39,7 +39,9 @@ def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]
         given[c.name] += slots
         free -= slots
 
-    ranked = sorted((c for c in claimants if c.strict_rank is not None), key=lambda c: (c.strict_rank, c.name))
+    ranked = sorted(
+        (c for c in claimants if c.strict_rank is not None), key=lambda c: (c.strict_rank, c.name)
+    )
     for c in (c for c in ranked if c.strict_rank == 0):
         give(c, can_take(c))
     late = [c for c in claimants if c.past_ceiling and c.strict_rank != 0]

@@ -65,7 +65,9 @@ def load_slots(load: Load, per_s: float | None) -> float:
     return (per_s or 0.0) * (load.mean_service_ms or 0.0) / 1000
 
 
-def one_slot_fewer(loads: Sequence[Load], rules: Mapping[str, Rules], *, total_slots: float) -> dict[str, Outlook]:
+def one_slot_fewer(
+    loads: Sequence[Load], rules: Mapping[str, Rules], *, total_slots: float
+) -> dict[str, Outlook]:
     """The same with one slot fewer: measured completions shrink in proportion."""
     left = max(0.0, total_slots - 1)
     fewer = []

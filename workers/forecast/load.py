@@ -151,7 +151,9 @@ def cost_factor(history: History, queue: str, *, mean_service_ms: float | None) 
     if left < 5 or int(now["depth"]) == 0:
         return 1.0
     mean_waiting_ms = float(now["cost_ms"]) / int(now["depth"])
-    cost_left = float(before["cost_ms"]) - float(now["cost_ms"]) + entered_waiting(before, now) * mean_waiting_ms
+    cost_left = (
+        float(before["cost_ms"]) - float(now["cost_ms"]) + entered_waiting(before, now) * mean_waiting_ms
+    )
     if cost_left <= 0 or mean_waiting_ms <= 0:
         return 1.0
     return min(50.0, max(0.02, mean_service_ms / (cost_left / left)))

@@ -52,10 +52,14 @@ def give_verdict(
         )
     if not queues:
         return Verdict("dashed", "No queue has a policy yet: there is nothing to watch.", ())
-    ranked = sorted(queues, key=lambda q: (WORST_FIRST.index(q["state"]), q["strict_rank"] is None, q["name"]))
+    ranked = sorted(
+        queues, key=lambda q: (WORST_FIRST.index(q["state"]), q["strict_rank"] is None, q["name"])
+    )
     bad = [q for q in ranked if q["state"] in ABNORMAL]
     if mode == "failed":
-        return Verdict("diamond", f"The gate is failed and admits nothing: {mode_reason}.", _others(bad, queues))
+        return Verdict(
+            "diamond", f"The gate is failed and admits nothing: {mode_reason}.", _others(bad, queues)
+        )
     if not bad:
         return _all_well(queues, mode=mode, mode_reason=mode_reason)
     worst = bad[0]
@@ -86,7 +90,9 @@ def _all_well(queues: Sequence[Mapping[str, Any]], *, mode: str, mode_reason: st
         age = "no job waits"
     if mode == "draining":
         left = sum(q["depth"] + q["delayed"] + q["in_flight"] for q in queues)
-        return Verdict("square", f"Draining, nothing new is admitted: {put_number(left)} jobs are left; {age}.", ())
+        return Verdict(
+            "square", f"Draining, nothing new is admitted: {put_number(left)} jobs are left; {age}.", ()
+        )
     lines = (f"The gate is {mode}: {mode_reason}.",) if mode == "saturated" and mode_reason else ()
     return Verdict("ring", f"{whole} in bounds; {age}.", lines)
 
@@ -159,7 +165,13 @@ def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
         return f"{name} is {drain['reason']}: give it reserved slots or add workers; more weight would not help it."
     if drain["state"] == "growing" and mode == "normal":
         share = queue["saturated_share"]
-        room = "nothing more" if not share else f"only {put_share(share)} of its bounds" if share < 1 else "as much"
+        room = (
+            "nothing more"
+            if not share
+            else f"only {put_share(share)} of its bounds"
+            if share < 1
+            else "as much"
+        )
         return f"Saturated would admit {room} to {name}; more workers help, replaying or purging do not."
     if drain["state"] == "growing" and mode == "saturated":
         return "Already saturated: more workers help; normal would let the backlog grow faster."

@@ -64,7 +64,9 @@ class Alerter:
         for alert in Alert.objects.filter(cleared_at_ms__isnull=True).select_related("rule"):
             self._watches[(alert.rule_id, alert.queue)] = Watch(firing=True, peak=alert.peak)
             if alert.rule_id in rules:
-                told = set(alert.deliveries.filter(detail__startswith="fired").values_list("target", flat=True))
+                told = set(
+                    alert.deliveries.filter(detail__startswith="fired").values_list("target", flat=True)
+                )
                 self._tell(alert, alert.rule, "fired", skip=told)
 
     def _act(self, act: str, row: AlertRule, queue: str, value: float | None, *, now_ms: int) -> None:
@@ -72,7 +74,12 @@ class Alerter:
             try:
                 with transaction.atomic():
                     alert = Alert.objects.create(
-                        rule=row, queue=queue, fired_at_ms=now_ms, value=value, threshold=row.threshold, peak=value
+                        rule=row,
+                        queue=queue,
+                        fired_at_ms=now_ms,
+                        value=value,
+                        threshold=row.threshold,
+                        peak=value,
                     )
             except IntegrityError:
                 return  # open already: another leader was first
@@ -95,7 +102,9 @@ class Alerter:
             log.info("alert of rule %s on %s closed: %s", rule_id, queue or "the gate", GONE)
 
     def _tell(self, alert: Alert, row: AlertRule, kind: str, *, skip: set[str] | None = None) -> None:
-        said = say_alert(row.measure, alert.queue, alert.peak if kind == "cleared" else alert.value, row.threshold)
+        said = say_alert(
+            row.measure, alert.queue, alert.peak if kind == "cleared" else alert.value, row.threshold
+        )
         title = f"{self._installation}: {row.name} {kind}"
         body = f"{said}\n{row.runbook}" if kind == "fired" and row.runbook else said
         for target in row.targets:

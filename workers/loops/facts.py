@@ -53,7 +53,9 @@ def read_facts(now_ms: int) -> DatabaseFacts:
 
 
 def open_alerts() -> list[Alert]:
-    return list(Alert.objects.filter(cleared_at_ms__isnull=True).select_related("rule").order_by("-fired_at_ms")[:100])
+    return list(
+        Alert.objects.filter(cleared_at_ms__isnull=True).select_related("rule").order_by("-fired_at_ms")[:100]
+    )
 
 
 def alert_item(alert: Alert) -> dict[str, Any]:
@@ -72,7 +74,9 @@ def alert_item(alert: Alert) -> dict[str, Any]:
         "acknowledged_by": alert.acknowledged_by or None,
         "snoozed_until_at_ms": alert.snoozed_until_at_ms,
         "runbook": rule.runbook,
-        "sentence": say_alert(rule.measure, alert.queue, alert.peak if alert.peak is not None else alert.value, threshold),
+        "sentence": say_alert(
+            rule.measure, alert.queue, alert.peak if alert.peak is not None else alert.value, threshold
+        ),
     }
     reasons = {"value": "not measured", "peak": "not measured", "snoozed_until_at_ms": "not snoozed"}
     unknown = {name: reason for name, reason in reasons.items() if item[name] is None}
@@ -88,7 +92,9 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
             "oldest_age_ms": max(0, now_ms - row["oldest"]) if row["oldest"] else 0,
             "oldest_at_ms": row["oldest"],
         }
-        for row in held.values("queue").annotate(n=Count("id"), size=Sum("bytes"), oldest=Min("quarantined_at_ms"))
+        for row in held.values("queue").annotate(
+            n=Count("id"), size=Sum("bytes"), oldest=Min("quarantined_at_ms")
+        )
     }
     oldest = [part["oldest_at_ms"] for part in by_queue.values() if part["oldest_at_ms"] is not None]
     return {
@@ -104,7 +110,9 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
 
 
 def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
-    top = list(held.values("fingerprint").annotate(n=Count("id")).order_by("-n", "fingerprint")[:CAUSES_SHOWN])
+    top = list(
+        held.values("fingerprint").annotate(n=Count("id")).order_by("-n", "fingerprint")[:CAUSES_SHOWN]
+    )
     if not top:
         return []
     prints = [row["fingerprint"] for row in top]
@@ -121,7 +129,9 @@ def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
         job = one.values("task", "queue", "reason", "error_type", "message").first()
         if job is None:
             continue
-        words = f"{job['error_type']}: {job['message']}" if job["message"] else job["error_type"] or job["reason"]
+        words = (
+            f"{job['error_type']}: {job['message']}" if job["message"] else job["error_type"] or job["reason"]
+        )
         causes.append(
             {
                 "fingerprint": row["fingerprint"],
@@ -143,14 +153,26 @@ def read_events() -> list[dict[str, Any]]:
         where = "the gate" if row.scope == "*" else row.scope
         because = f": {row.reason}" if row.reason else ""
         events.append(
-            {"at_ms": row.at_ms, "kind": "mode", "text": f"{row.by} set {where} from {row.before} to {row.after}{because}"}
+            {
+                "at_ms": row.at_ms,
+                "kind": "mode",
+                "text": f"{row.by} set {where} from {row.before} to {row.after}{because}",
+            }
         )
     for alert in Alert.objects.select_related("rule").order_by("-fired_at_ms")[:EVENTS_SHOWN]:
         item = alert_item(alert)
-        events.append({"at_ms": alert.fired_at_ms, "kind": "alert", "text": f"{alert.rule.name}: {item['sentence']}"})
+        events.append(
+            {"at_ms": alert.fired_at_ms, "kind": "alert", "text": f"{alert.rule.name}: {item['sentence']}"}
+        )
         if alert.cleared_at_ms is not None:
             where = f" ({alert.queue})" if alert.queue else ""
-            events.append({"at_ms": alert.cleared_at_ms, "kind": "cleared", "text": f"{alert.rule.name}{where} is clear"})
+            events.append(
+                {
+                    "at_ms": alert.cleared_at_ms,
+                    "kind": "cleared",
+                    "text": f"{alert.rule.name}{where} is clear",
+                }
+            )
     for batch in ReplayBatch.objects.order_by("-created_at")[:EVENTS_SHOWN]:
         at_ms = int((batch.finished_at or batch.created_at).timestamp() * 1000)
         events.append(

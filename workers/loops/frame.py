@@ -102,7 +102,12 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         offerers=find_offerers(tenants),
         now_ms=now_ms,
     )
-    verdict_key = (mode, context.redis.get("state"), verdict.shape, *sorted((q["name"], q["state"]) for q in rows))
+    verdict_key = (
+        mode,
+        context.redis.get("state"),
+        verdict.shape,
+        *sorted((q["name"], q["state"]) for q in rows),
+    )
     if (
         memory.verdict is not None
         and memory.verdict_key == verdict_key
@@ -188,7 +193,10 @@ def queue_row(
     if failed:
         mode, entry = "failed", {"since_at_ms": failed_since(context, now_ms), "reason": failed}
     work_rate = (queue.get("model") or {}).get("work_rate")
-    bounds, in_mode = full_bounds(policy, work_rate=work_rate), bounds_in_force(policy, mode, work_rate=work_rate)
+    bounds, in_mode = (
+        full_bounds(policy, work_rate=work_rate),
+        bounds_in_force(policy, mode, work_rate=work_rate),
+    )
     depth, delayed = int(queue["depth"]), int(queue["delayed"])
     oldest_age_ms = round(load.age_s * 1000)
     facts = Facts(
@@ -242,10 +250,14 @@ def queue_row(
         "totals": {**totals, "refused_by": dict(queue["totals"].get("refused_by") or {})},
         "rates": rates,
         "wait_ms": percentiles(
-            queue.get("wait_bins") or {}, bin_value=context.bin_value, nothing="nothing started in the last 60 s"
+            queue.get("wait_bins") or {},
+            bin_value=context.bin_value,
+            nothing="nothing started in the last 60 s",
         ),
         "service_ms": percentiles(
-            queue.get("service_bins") or {}, bin_value=context.bin_value, nothing="nothing done in the last 60 s"
+            queue.get("service_bins") or {},
+            bin_value=context.bin_value,
+            nothing="nothing done in the last 60 s",
         ),
         "drain": drain_part(load, outlook, fewer, rule=rule, total_slots=total_slots, fill=fill),
     }
@@ -343,7 +355,9 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
             "share": share,
             "fair_share": round(1 / active[row["queue"]], 4) if active.get(row["queue"]) else None,
             "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
-            "totals": {name: int(row.get(name) or 0) for name in ("offered", "accepted", "refused", "succeeded")},
+            "totals": {
+                name: int(row.get(name) or 0) for name in ("offered", "accepted", "refused", "succeeded")
+            },
         }
         reasons = {"share": "not enough samples yet", "fair_share": "nobody waits or runs"}
         unknown = {name: reason for name, reason in reasons.items() if out[name] is None}
@@ -396,7 +410,9 @@ def worker_rows(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
                 item["unknown"] = {"started_at_ms": "reserved, not started"}
             held.append(item)
         row["held"] = held
-        unknown = {name: "not told by the worker" for name in ("pid", "started_at_ms") if row.get(name) is None}
+        unknown = {
+            name: "not told by the worker" for name in ("pid", "started_at_ms") if row.get(name) is None
+        }
         if unknown:
             row["unknown"] = unknown
         rows.append(row)
@@ -445,7 +461,13 @@ def quarantine_part(facts: DatabaseFacts, snapshot: Mapping[str, Any], *, now_ms
     if held is None:
         why = facts.unknown or "not read yet"
         nulls = dict.fromkeys(("count", "bytes", "oldest_age_ms"))
-        return {**nulls, "by_queue": None, "causes": [], "uncopied": waiting, "unknown": dict.fromkeys(nulls, why)}
+        return {
+            **nulls,
+            "by_queue": None,
+            "causes": [],
+            "uncopied": waiting,
+            "unknown": dict.fromkeys(nulls, why),
+        }
     oldest = [at for at in (held.get("oldest_at_ms"), spool.get("oldest_at_ms")) if at is not None]
     return {
         "count": int(held["count"]) + waiting,

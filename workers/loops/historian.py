@@ -71,7 +71,9 @@ class Historian:
         size_ms = 1000 * step.step_s
         last = (now_ms - SETTLE_MS) // size_ms * size_ms  # buckets that end by here are complete
         if step.step_s not in self._made_until:
-            newest = Sample.objects.filter(step_s=step.step_s).order_by("-at_ms").values_list("at_ms", flat=True)
+            newest = (
+                Sample.objects.filter(step_s=step.step_s).order_by("-at_ms").values_list("at_ms", flat=True)
+            )
             first = newest.first()
             made = first + size_ms if first is not None else last - 10 * size_ms
             self._made_until[step.step_s] = max(made, last - 60 * size_ms)
@@ -97,5 +99,7 @@ def trim(now_ms: int) -> int:
     """Removes samples past their step's time; how many."""
     removed = 0
     for step in STEPS:
-        removed += Sample.objects.filter(step_s=step.step_s, at_ms__lt=now_ms - 1000 * step.kept_s).delete()[0]
+        removed += Sample.objects.filter(step_s=step.step_s, at_ms__lt=now_ms - 1000 * step.kept_s).delete()[
+            0
+        ]
     return removed

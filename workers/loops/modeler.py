@@ -42,8 +42,14 @@ class Modeler:
 
 
 def model_all(history: History, snapshot: Any) -> dict[str, dict[str, float | None]]:
-    loads = [x for name in snapshot["queues"] if (x := read_load(history, name, bin_value=bin_value_ms)) is not None]
+    loads = [
+        x
+        for name in snapshot["queues"]
+        if (x := read_load(history, name, bin_value=bin_value_ms)) is not None
+    ]
     rules = {load.name: dispatch_rules(snapshot["policies"].get(load.name, {})) for load in loads}
     slots = live_slots(snapshot)
     outlooks = forecast(loads, rules, total_slots=slots)
-    return {load.name: queue_model(load, loads, rules, outlooks[load.name], total_slots=slots) for load in loads}
+    return {
+        load.name: queue_model(load, loads, rules, outlooks[load.name], total_slots=slots) for load in loads
+    }

@@ -69,14 +69,20 @@ class Monitor:
             Loop("sampler", sampler.INTERVAL_S, self.sampler.tick, burst=1),
             Loop("facts", facts.INTERVAL_S, self.facts.tick, burst=1),
             Loop("historian", historian.INTERVAL_S, self.historian.tick, burst=1),
-            Loop("governor", governor.INTERVAL_S, governor.Governor(store, latest, self.sampler.read_health).tick),
+            Loop(
+                "governor",
+                governor.INTERVAL_S,
+                governor.Governor(store, latest, self.sampler.read_health).tick,
+            ),
             Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
             Loop("promoter", reaper.PROMOTE_S, reaper.Promoter(store, queues).tick),
             Loop("sweeper", reaper.SWEEP_S, reaper.Sweeper(store, queues).tick),
             Loop("inlet", inlet.INTERVAL_S, inlet.Inlet(store, queues).tick),
             Loop("recorder", recorder.INTERVAL_S, recorder.Recorder(store).tick),
             Loop("replayer", replayer.INTERVAL_S, replayer.Replayer(store, latest).tick, burst=1),
-            Loop("modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1),
+            Loop(
+                "modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1
+            ),
             Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1),
             Loop("publisher", publisher.INTERVAL_S, publisher.Publisher(store).tick, burst=1),
             Loop("retention", retention.INTERVAL_S, retention.Retention(store).tick, burst=1),

@@ -21,5 +21,3 @@ class Publisher:
     def tick(self) -> bool:
         self._restore(self._store)
         return False
-
-

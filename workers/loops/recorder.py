@@ -35,7 +35,9 @@ class Recorder:
             return False
         try:
             with transaction.atomic():
-                QuarantinedJob.objects.bulk_create([to_row(record) for record in records], ignore_conflicts=True)
+                QuarantinedJob.objects.bulk_create(
+                    [to_row(record) for record in records], ignore_conflicts=True
+                )
         except DatabaseError as exc:
             log.warning("quarantined jobs wait in Redis for the database: %s", exc)
             return False
@@ -100,7 +102,9 @@ def drop(queue: str, keys: Iterable[int], *, why: str) -> int:
         return 0
     with transaction.atomic():
         for start in range(0, len(keys), 500):
-            QuarantinedJob.objects.filter(pk__in=keys[start : start + 500], state=QuarantinedJob.HELD).delete()
+            QuarantinedJob.objects.filter(
+                pk__in=keys[start : start + 500], state=QuarantinedJob.HELD
+            ).delete()
         JournalEntry.objects.create(
             actor="monitor",
             role="admin",

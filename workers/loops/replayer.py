@@ -64,7 +64,9 @@ class Replayer:
         if count == 0 and batch.items.filter(state=ReplayItem.PENDING).exists():
             return
         items = list(
-            batch.items.filter(state=ReplayItem.PENDING).select_related("job").defer("job__traceback")[: max(count, 1)]
+            batch.items.filter(state=ReplayItem.PENDING)
+            .select_related("job")
+            .defer("job__traceback")[: max(count, 1)]
         )
         if not items:
             self._finish(batch, ReplayBatch.DONE, "")
@@ -134,7 +136,9 @@ class Replayer:
         settle(batch, item, ReplayItem.FAILED, detail=detail)
         pace.failures += 1
         if pace.failures >= FAILURES_IN_A_ROW:
-            self._finish(batch, ReplayBatch.STOPPED, f"stopped after {pace.failures} failures in a row: {detail}")
+            self._finish(
+                batch, ReplayBatch.STOPPED, f"stopped after {pace.failures} failures in a row: {detail}"
+            )
 
     def _finish(self, batch: ReplayBatch, state: str, note: str) -> None:
         with transaction.atomic():

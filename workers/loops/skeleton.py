@@ -30,7 +30,12 @@ class LoopThread(threading.Thread):
     """Runs one loop until stopped; an error is logged and the loop lives."""
 
     def __init__(
-        self, loop: Loop, *, stop: threading.Event, leads: Callable[[], bool], after: Callable[[], None] | None = None
+        self,
+        loop: Loop,
+        *,
+        stop: threading.Event,
+        leads: Callable[[], bool],
+        after: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(name=f"monitor-{loop.name}", daemon=True)
         self.loop = loop

@@ -32,7 +32,9 @@ def percentile(bins: Bins, share: float, *, bin_value: BinValue) -> int | None:
 
 def percentiles(bins: Bins, *, bin_value: BinValue, nothing: str) -> dict[str, Any]:
     """p50, p95 and p99; null with the reason when nothing was counted."""
-    values: dict[str, Any] = {name: percentile(bins, share, bin_value=bin_value) for name, share in SHARES.items()}
+    values: dict[str, Any] = {
+        name: percentile(bins, share, bin_value=bin_value) for name, share in SHARES.items()
+    }
     if values["p50"] is None:
         values["unknown"] = dict.fromkeys(SHARES, nothing)
     return values

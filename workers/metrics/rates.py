@@ -20,7 +20,9 @@ def queue_rates(history: History, queue: str) -> dict[str, Any]:
     if queue not in earlier["queues"]:
         return unknown_rates(COUNTERS, "not enough samples yet")
     span_s = (int(latest["now_ms"]) - int(earlier["now_ms"])) / 1000
-    return difference(earlier["queues"][queue]["totals"], latest["queues"][queue]["totals"], COUNTERS, span_s=span_s)
+    return difference(
+        earlier["queues"][queue]["totals"], latest["queues"][queue]["totals"], COUNTERS, span_s=span_s
+    )
 
 
 def difference(
@@ -53,7 +55,8 @@ def sum_rates(many: Sequence[Mapping[str, Any]], names: Sequence[str] = COUNTERS
         if not parts or any(part is None for part in parts):
             total[name] = None
             unknown[name] = next(
-                (str(rates["unknown"][name]) for rates in many if name in rates.get("unknown", {})), "no queue"
+                (str(rates["unknown"][name]) for rates in many if name in rates.get("unknown", {})),
+                "no queue",
             )
         else:
             total[name] = round(sum(part for part in parts if part is not None), 3)

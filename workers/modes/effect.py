@@ -61,5 +61,6 @@ def bounds_in_force(
         return {name: (bound if name == "age_s" else 0) for name, bound in bounds.items()}
     share = saturated_share(policy) if mode == "saturated" else 1.0
     return {
-        name: bound if bound is None or name == "age_s" else int(bound * share) for name, bound in bounds.items()
+        name: bound if bound is None or name == "age_s" else int(bound * share)
+        for name, bound in bounds.items()
     }

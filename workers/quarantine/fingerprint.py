@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import re
 
-HEX = re.compile(r"\b(?:0x[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,})\b", re.IGNORECASE)
+HEX = re.compile(
+    r"\b(?:0x[0-9a-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,})\b", re.IGNORECASE
+)
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 QUOTED = re.compile(r"'[^']{1,200}'|\"[^\"]{1,200}\"")
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line \d+, in (?P<name>.+)$', re.MULTILINE)

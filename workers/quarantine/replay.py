@@ -13,7 +13,18 @@ from ..store import Offer
 FORGOTTEN_HEADERS = ("retries", "expires", "eta")
 WAITS_WHILE = ("past_guard", "past_ceiling", "at_bound")  # live work goes first
 FAILURES_IN_A_ROW = 5
-PASSING_REASONS = ("count", "bytes", "cost", "age", "tenant", "rate", "downstream", "waiting_room", "mode", "unavailable")
+PASSING_REASONS = (
+    "count",
+    "bytes",
+    "cost",
+    "age",
+    "tenant",
+    "rate",
+    "downstream",
+    "waiting_room",
+    "mode",
+    "unavailable",
+)
 
 
 def replay_id(batch_id: uuid.UUID, op_id: str) -> str:
@@ -34,7 +45,14 @@ def renew_payload(payload: bytes) -> bytes | None:
 
 
 def make_offer(
-    *, batch_id: uuid.UUID, op_id: str, task: str, queue: str, tenant: str, payload: bytes, replay_until_at_ms: int | None
+    *,
+    batch_id: uuid.UUID,
+    op_id: str,
+    task: str,
+    queue: str,
+    tenant: str,
+    payload: bytes,
+    replay_until_at_ms: int | None,
 ) -> Offer | None:
     renewed = renew_payload(payload)
     if renewed is None:

@@ -1,0 +1,122 @@
+"""The shape of a frame, as a JSON schema: what the page and the API may rely on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workers.metrics.history import COUNTERS
+
+NUMBER = {"type": ["number", "null"], "minimum": 0}
+WHOLE = {"type": "integer", "minimum": 0}
+WHOLE_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
+TEXT = {"type": "string"}
+TEXT_OR_NULL = {"type": ["string", "null"]}
+UNKNOWN = {"type": "object", "additionalProperties": TEXT}
+
+
+def thing(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": list(required),
+        "properties": {**required, "unknown": UNKNOWN, **optional},
+        "additionalProperties": False,
+    }
+
+
+BOUNDS = thing(dict.fromkeys(("count", "bytes", "cost_ms", "age_s"), NUMBER))
+RATES = thing(dict.fromkeys(COUNTERS, NUMBER))
+PERCENTILES = thing(dict.fromkeys(("p50", "p95", "p99"), WHOLE_OR_NULL))
+DRAIN = thing(
+    {
+        "state": {"enum": ["empty", "draining", "growing", "stalled", "unknown"]},
+        "reason": TEXT,
+        "modeled": {"const": True},
+        "seconds": NUMBER,
+        "low": NUMBER,
+        "high": NUMBER,
+        "full_in_s": NUMBER,
+        "full_by": TEXT_OR_NULL,
+        "inputs": {"type": "object"},
+    }
+)
+QUEUE = thing(
+    {
+        "name": TEXT,
+        "mode": {"enum": ["normal", "saturated", "draining", "failed"]},
+        "mode_since_at_ms": WHOLE_OR_NULL,
+        "mode_reason": TEXT,
+        "state": {
+            "enum": ["in_bounds", "past_guard", "past_ceiling", "at_bound", "closed", "stalled", "unknown"]
+        },
+        "state_since_at_ms": WHOLE,
+        "full_bound": TEXT,
+        **dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms", "oldest_age_ms"), WHOLE),
+        "next_due_at_ms": WHOLE_OR_NULL,
+        "inlet": WHOLE,
+        "consumers": WHOLE,
+        "slots": WHOLE,
+        "guard_age_s": NUMBER,
+        "age_ceiling_s": NUMBER,
+        "weight": NUMBER,
+        "strict_rank": WHOLE_OR_NULL,
+        "saturated_share": NUMBER,
+        "owner": TEXT_OR_NULL,
+        "policy_version": WHOLE_OR_NULL,
+        "bounds": BOUNDS,
+        "bounds_in_force": BOUNDS,
+        "totals": thing({**dict.fromkeys(COUNTERS, WHOLE), "refused_by": {"type": "object"}}),
+        "rates": RATES,
+        "wait_ms": PERCENTILES,
+        "service_ms": PERCENTILES,
+        "drain": DRAIN,
+        "unknown": UNKNOWN,
+    }
+)
+FRAME = thing(
+    {
+        "seq": WHOLE,
+        "at_ms": WHOLE,
+        "installation": TEXT,
+        "gate": TEXT,
+        "mode": {"enum": ["normal", "saturated", "draining", "failed"]},
+        "mode_since_at_ms": WHOLE_OR_NULL,
+        "mode_reason": TEXT,
+        "mode_by": TEXT_OR_NULL,
+        "mode_automatic": {"type": "boolean"},
+        "mode_until_at_ms": WHOLE_OR_NULL,
+        "mode_pinned": {"type": "boolean"},
+        "mode_leaves": TEXT_OR_NULL,
+        "sampled_ago_ms": WHOLE,
+        "verdict": thing(
+            {
+                "shape": {"enum": ["ring", "triangle", "diamond", "square", "dashed"]},
+                "headline": TEXT,
+                "lines": {"type": "array", "items": TEXT, "maxItems": 3},
+            }
+        ),
+        "redis": {
+            "type": "object",
+            "required": ["state", "detail", "since_at_ms", "used_bytes", "max_bytes"],
+        },
+        "alerts": thing({"firing": WHOLE_OR_NULL, "items": {"type": "array"}, "last_at_ms": WHOLE_OR_NULL}),
+        "quarantine": {"type": "object", "required": ["count", "bytes", "oldest_age_ms", "causes"]},
+        "events": {"type": "array", "maxItems": 20},
+        "totals_all": thing({"rates": RATES}),
+        "queues": {"type": "array", "items": QUEUE},
+        "tenants": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["tenant", "queue", "rates", "depth", "share", "fair_share", "oldest_age_ms"],
+            },
+        },
+        "workers": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["name", "slots", "beat_at_ms", "beat_ago_ms", "state", "held"],
+            },
+        },
+        "unknown": UNKNOWN,
+    }
+)

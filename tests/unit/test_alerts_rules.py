@@ -1,0 +1,81 @@
+"""Does a rule fire once, stay while it must and clear with room to spare?"""
+
+from __future__ import annotations
+
+from workers.alerts.measures import read_values
+from workers.alerts.rules import Rule, Watch, evaluate
+
+RULE = Rule(1, "normal-age", "normal", "oldest_age_s", 30.0, 15.0, 10.0)
+
+
+def play(
+    values: list[float | None], *, rule: Rule = RULE, watch: Watch | None = None, from_s: int = 0
+) -> tuple[Watch, list[str]]:
+    watch, acts = watch or Watch(), []
+    for second, value in enumerate(values):
+        watch, act = evaluate(rule, watch, value, now_ms=1000 * (from_s + second))
+        acts.append(act)
+    return watch, acts
+
+
+def test_it_fires_once_after_the_for_duration() -> None:
+    _, acts = play([31.0] * 15)
+    assert acts.index("fire") == 10
+    assert acts.count("fire") == 1
+
+
+def test_a_dip_under_the_threshold_starts_the_duration_anew() -> None:
+    assert "fire" not in play([31.0] * 9 + [29.0] + [31.0] * 9)[1]
+
+
+def test_it_clears_only_under_the_clear_threshold() -> None:
+    firing = Watch(firing=True, valued_at_ms=0, peak=40.0)
+    assert play([20.0, 29.0, 16.0], watch=firing, from_s=1)[1] == ["", "", ""]
+    assert play([15.0], watch=firing, from_s=1)[1] == ["clear"]
+
+
+def test_the_worst_value_is_kept() -> None:
+    watch, acts = play([50.0, 45.0], watch=Watch(firing=True, valued_at_ms=0, peak=40.0), from_s=1)
+    assert acts == ["peak", ""]
+    assert watch.peak == 50.0
+
+
+def test_an_unknown_value_neither_fires_nor_clears() -> None:
+    assert set(play([31.0] * 5 + [None] + [31.0] * 9)[1]) == {""}
+    watch, acts = play([None], watch=Watch(firing=True, valued_at_ms=0, peak=40.0))
+    assert watch.firing and acts == [""]
+
+
+def test_a_gap_does_not_count_towards_the_duration() -> None:
+    watch, _ = play([31.0] * 3)
+    _, act = evaluate(RULE, watch, 31.0, now_ms=60_000)
+    assert act == ""
+
+
+def test_equal_thresholds_clear_below_them() -> None:
+    rule = Rule(1, "x", "", "no_consumer", 1.0, 1.0, 0.0)
+    watch, acts = play([1.0, 1.0, 0.0], rule=rule)
+    assert acts == ["fire", "", "clear"]
+
+
+def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
+    row = {"oldest_age_ms": 5000, "depth": 3, "consumers": 0, "rates": {"shed": None, "refused": 2.0}}
+    frame = {
+        "queues": [{"name": "a", **row}, {"name": "b", **row, "consumers": 1}],
+        "quarantine": {
+            "count": 4,
+            "oldest_age_ms": 9000,
+            "by_queue": {"a": {"count": 4, "oldest_age_ms": 9000}},
+        },
+    }
+
+    def values(measure: str, queue: str = "") -> dict[str, float | None]:
+        return dict(read_values(Rule(1, "x", queue, measure, 1, 1, 0), frame))
+
+    assert values("no_consumer") == {"a": 1.0, "b": 0.0}
+    assert values("oldest_age_s", "a") == {"a": 5.0}
+    assert values("shed_rate") == {"a": None, "b": None}
+    assert values("refused_rate") == {"a": 2.0, "b": 2.0}
+    assert values("quarantine_count") == {"": 4.0}
+    assert values("quarantine_count", "b") == {"b": 0.0}
+    assert values("quarantine_age_s", "a") == {"a": 9.0}

@@ -1,0 +1,48 @@
+"""Do slots go where the dispatch policy sends them?"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from workers.forecast.allocation import Claimant, allocate
+
+
+def busy(name: str, **changes: object) -> Claimant:
+    return Claimant(**{"name": name, "wants": math.inf, "open_slots": 10.0, **changes})  # type: ignore[arg-type]
+
+
+def test_rank_zero_takes_all_it_can_use() -> None:
+    given = allocate([busy("critical", strict_rank=0), busy("urgent", strict_rank=1), busy("bulk")], total=10)
+    assert given == {"critical": 10, "urgent": 0, "bulk": 0}
+
+
+def test_the_rest_is_shared_by_weight() -> None:
+    given = allocate([busy("normal", weight=3), busy("bulk", weight=1)], total=8)
+    assert given == {"normal": pytest.approx(6), "bulk": pytest.approx(2)}
+
+
+def test_what_a_queue_does_not_want_goes_to_the_others() -> None:
+    given = allocate([busy("normal", weight=3, wants=1.0), busy("bulk", weight=1)], total=8)
+    assert given == {"normal": pytest.approx(1), "bulk": pytest.approx(7)}
+
+
+def test_reserved_slots_are_kept_free_for_their_queue() -> None:
+    given = allocate([busy("urgent", strict_rank=1), busy("bulk", reserved=2)], total=10)
+    assert given["urgent"] == 8
+    assert given["bulk"] == 2
+
+
+def test_a_cap_on_in_flight_holds() -> None:
+    assert allocate([busy("bulk", cap=3)], total=10)["bulk"] == 3
+
+
+def test_late_jobs_get_a_tenth_but_never_ahead_of_rank_zero() -> None:
+    late = busy("bulk", past_ceiling=True)
+    assert allocate([busy("urgent", strict_rank=1), late], total=10) == {"urgent": 9, "bulk": 1}
+    assert allocate([busy("critical", strict_rank=0), late], total=10) == {"critical": 10, "bulk": 0}
+
+
+def test_no_slots_give_nothing() -> None:
+    assert allocate([busy("a"), busy("b")], total=0) == {"a": 0, "b": 0}

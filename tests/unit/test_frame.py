@@ -1,0 +1,218 @@
+"""Does a frame keep its shape, and is every null explained?"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from frame_schema import FRAME
+from snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot
+
+from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame
+from workers.metrics.history import History
+from workers.store.bins import bin_value_ms
+
+OK = {"state": "ok", "detail": "", "since_at_ms": START_MS, "used_bytes": 10, "max_bytes": 100, "aof": True}
+FACTS = DatabaseFacts(quarantine={"count": 0, "bytes": 0, "oldest_at_ms": None, "by_queue": {}, "causes": []})
+
+
+def frame_of(history: History, *, redis: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return frame_and_memory(history, redis=redis, **more)[0]
+
+
+def frame_and_memory(
+    history: History,
+    *,
+    redis: dict[str, Any] | None = None,
+    memory: Memory | None = None,
+    facts: DatabaseFacts = FACTS,
+) -> tuple[dict[str, Any], Memory]:
+    context = Context(
+        installation="test", gate="main", seq=1, bin_value=bin_value_ms, redis=redis or OK, facts=facts
+    )
+    return build_frame(history, context, memory or Memory())
+
+
+def history_of(*snapshots: dict[str, Any]) -> History:
+    history = History()
+    for snapshot in snapshots:
+        history.add(snapshot)
+    return history
+
+
+def unexplained(node: Any, path: str = "") -> Iterator[str]:
+    """Paths of nulls that stand without a reason beside them; words (who, until what) need none."""
+    if isinstance(node, list):
+        for number, item in enumerate(node):
+            yield from unexplained(item, f"{path}[{number}]")
+    elif isinstance(node, dict):
+        for name, value in node.items():
+            if value is None and name not in node.get("unknown", {}):
+                yield f"{path}.{name}"
+            else:
+                yield from unexplained(value, f"{path}.{name}")
+    elif isinstance(node, float) and not math.isfinite(node):
+        yield f"{path} is {node}"
+
+
+WORDS = (
+    "mode_by",
+    "mode_leaves",
+    "owner",
+    "full_by",
+    "policy",
+    "version",
+    "by_queue",
+    "queue",
+    "acknowledged_by",
+)
+
+
+def check(frame: dict[str, Any]) -> None:
+    jsonschema_rs.validate(FRAME, json.loads(json.dumps(frame, allow_nan=False)))
+    assert [path for path in unexplained(frame) if path.rsplit(".", 1)[-1] not in WORDS] == []
+
+
+def busy_plant(seconds: int = 12) -> Plant:
+    plant = Plant(service_ms=200, slots=2)
+    plant.sample()
+    plant.accept(500)
+    plant.play(seconds)
+    return plant
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 6, 12, 40, 55])
+def test_every_frame_fits_the_schema_and_explains_its_nulls(seconds: int) -> None:
+    check(frame_of(busy_plant(seconds).history))
+
+
+def test_a_frame_without_queues_database_or_policy_fits_too() -> None:
+    check(
+        frame_of(
+            history_of(make_snapshot(0, {})), redis={"state": "unknown"}, facts=DatabaseFacts(unknown="away")
+        )
+    )
+    check(frame_of(history_of(make_snapshot(0, {"normal": make_queue()}, policies={}))))
+
+
+def test_tenants_and_workers_fit_and_say_silent_when_silent() -> None:
+    tenant = {
+        **dict.fromkeys(("offered", "accepted", "refused", "started", "succeeded", "failed"), 3),
+        **dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 1),
+        "queue": "normal",
+        "tenant": "ann",
+        "oldest_eligible_at_ms": START_MS - 5000,
+    }
+    snapshot = make_snapshot(0, {"normal": make_queue(depth=1)}, tenants=[tenant])
+    snapshot["workers"][0] |= {"beat_at_ms": START_MS - 20_000, "pid": None}
+    snapshot["workers"][0]["held"] = [{"id": "x", "queue": "normal", "task": "t", "started_at_ms": None}]
+    frame = frame_of(history_of(snapshot))
+    check(frame)
+    assert frame["tenants"][0]["oldest_age_ms"] == 5000
+    assert (frame["workers"][0]["state"], frame["workers"][0]["beat_ago_ms"]) == ("silent", 20_000)
+
+
+def test_an_empty_queue_has_age_zero_and_is_well() -> None:
+    frame = frame_of(history_of(make_snapshot(0, {"normal": make_queue()})))
+    assert frame["queues"][0]["oldest_age_ms"] == 0
+    assert frame["queues"][0]["state"] == "in_bounds"
+    assert frame["verdict"]["shape"] == "ring"
+
+
+def test_only_delayed_jobs_are_no_age_and_no_backlog() -> None:
+    queue = make_queue(delayed=2, bytes=300, next_due_at_ms=START_MS + 3_600_000)
+    row = frame_of(history_of(make_snapshot(0, {"normal": queue})))["queues"][0]
+    assert (row["oldest_age_ms"], row["drain"]["state"], row["state"]) == (0, "empty", "in_bounds")
+    assert row["next_due_at_ms"] == START_MS + 3_600_000
+
+
+def test_a_clock_ahead_of_redis_never_makes_an_age_negative() -> None:
+    queue = make_queue(depth=1, oldest_eligible_at_ms=START_MS + 5000)
+    assert frame_of(history_of(make_snapshot(0, {"normal": queue})))["queues"][0]["oldest_age_ms"] == 0
+
+
+def test_past_the_guard_the_verdict_says_where_how_bad_and_what_comes() -> None:
+    plant = busy_plant(35)
+    frame = frame_of(plant.history)
+    assert frame["queues"][0]["state"] == "past_guard"
+    assert frame["verdict"]["shape"] == "triangle"
+    headline = frame["verdict"]["headline"].replace("\u00a0", " ")
+    assert headline.startswith("normal is past its guard and draining: oldest 35 s, guard 30 s, drains in 1")
+
+
+def test_no_consumer_is_stalled() -> None:
+    queue = make_queue(depth=3, consumers=0, slots=0, cost_ms=300, oldest_eligible_at_ms=START_MS - 2000)
+    frame = frame_of(history_of(make_snapshot(0, {"normal": queue}, slots=0)))
+    check(frame)
+    assert frame["queues"][0]["state"] == "stalled"
+    assert "no consumer, 3 jobs wait" in frame["verdict"]["headline"]
+    assert "Start a worker" in frame["verdict"]["lines"][-1]
+
+
+def test_a_full_bound_is_at_its_bound() -> None:
+    queue = make_queue(depth=1000, cost_ms=1000)
+    row = frame_of(history_of(make_snapshot(0, {"normal": queue})))["queues"][0]
+    assert (row["state"], row["full_bound"]) == ("at_bound", "count")
+
+
+def test_under_saturated_the_bounds_in_force_shrink_and_a_closed_queue_says_so() -> None:
+    modes = {
+        "*": {"mode": "saturated", "since_at_ms": START_MS, "by": "monitor", "automatic": True, "reason": "x"}
+    }
+    policies = {"normal": POLICY, "bulk": {**POLICY, "saturated_share": 0.0}}
+    frame = frame_of(
+        history_of(
+            make_snapshot(0, {"normal": make_queue(), "bulk": make_queue()}, modes=modes, policies=policies)
+        )
+    )
+    check(frame)
+    rows = {row["name"]: row for row in frame["queues"]}
+    assert rows["normal"]["bounds_in_force"]["count"] == 500
+    assert rows["normal"]["bounds"]["count"] == 1000
+    assert rows["bulk"]["state"] == "closed"
+    assert frame["mode_automatic"] and "low mark" in frame["mode_leaves"]
+
+
+def test_a_redis_that_is_full_is_failed_after_three_seconds() -> None:
+    snapshots = [make_snapshot(second, {"normal": make_queue()}) for second in range(5)]
+    full = {**OK, "state": "full", "detail": "used memory is at maxmemory"}
+    frame = frame_of(history_of(*snapshots[:2]), redis=full)
+    assert frame["mode"] == "normal"
+    frame = frame_of(history_of(*snapshots), redis=full)
+    check(frame)
+    assert frame["mode"] == frame["queues"][0]["mode"] == "failed"
+    assert frame["verdict"]["shape"] == "diamond"
+
+
+def test_the_wording_changes_with_a_state_and_its_numbers_every_five_seconds() -> None:
+    plant = busy_plant(32)
+    first, memory = frame_and_memory(plant.history)
+    plant.play(2)
+    second, memory = frame_and_memory(plant.history, memory=memory)
+    assert second["verdict"] == first["verdict"]
+    assert second["queues"][0]["state_since_at_ms"] == first["queues"][0]["state_since_at_ms"]
+    plant.play(4)
+    assert frame_and_memory(plant.history, memory=memory)[0]["verdict"] != first["verdict"]
+
+
+def test_markup_in_names_passes_as_text() -> None:
+    name = "<script>{{7*7}}"
+    frame = frame_of(history_of(make_snapshot(0, {name: make_queue()})))
+    assert frame["queues"][0]["name"] == name
+
+
+def test_queues_stand_by_rank_then_weight_and_never_move() -> None:
+    policies = {
+        "bulk": {**POLICY, "weight": 1},
+        "normal": {**POLICY, "weight": 3},
+        "urgent": {**POLICY, "strict_rank": 1},
+        "critical": {**POLICY, "strict_rank": 0},
+    }
+    frame = frame_of(
+        history_of(make_snapshot(0, {name: make_queue() for name in policies}, policies=policies))
+    )
+    assert [row["name"] for row in frame["queues"]] == ["critical", "urgent", "normal", "bulk"]
