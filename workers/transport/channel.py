@@ -104,14 +104,15 @@ class QoS(stock.QoS):
                 note_error(held, "NotRegistered", f"no worker knows a task named {held.task}")
 
     def restore_unacked(self, client: Any = None) -> None:
-        """On a lost connection, give back only what no request has taken up.
+        """On a lost connection, give back only what has not started: Celery flushes it from its pool.
 
         kombu would requeue all that was delivered, running jobs included, at every blip.
         """
         gate_tags = [tag for tag in self._delivered if "/" in tag]
         for tag in gate_tags:
             found = registry.held_by_tag(tag)
-            if found and not found[0].taken:
+            if found and found[0].started_at_ms is None:
+                found[0].outcome = "released"
                 found[1].settle(found[0], "released")
             self._delivered.pop(tag, None)
         if self._delivered and self.channel.connection is not None and self.channel.connection.client is not None:

@@ -156,9 +156,9 @@ class Holdings:
         return word
 
     def release(self, *, everything: bool = False) -> int:
-        """Gives back what was never taken up, or, at the end of the process, all that is held."""
+        """Gives back what has not started, or, at the end of the process, all that is held."""
         with self._lock:
-            given = [h for h in self._held.values() if everything or not h.taken]
+            given = [h for h in self._held.values() if everything or h.started_at_ms is None]
         for held in given:
             held.outcome = "released"
             self.settle(held, "released")

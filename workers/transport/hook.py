@@ -41,6 +41,10 @@ def install(app: Celery) -> Celery:
     base = app.amqp_cls if isinstance(app.amqp_cls, type) else AMQP
     app.amqp_cls = type("GateAMQP", (_GateAMQP, base), {})
     app.__dict__.pop("amqp", None)
+    app.loader.override_backends = {
+        **app.loader.override_backends,
+        "sluicegate": f"{__package__}.results:ResultBackend",
+    }
     app.send_task = _Sender(app)  # type: ignore[method-assign]
     _hook_groups()
     return app
@@ -160,14 +164,16 @@ def _hook_groups() -> None:
 # Workers.
 
 
-@signals.worker_init.connect
-def _prepare_worker(sender: Any = None, **_: Any) -> None:
-    app = sender.app if hasattr(sender, "app") else None
+@signals.celeryd_init.connect
+def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
+    app = getattr(instance, "app", None)
     if app is None or not registry.is_hooked(app):
         return
     if app.conf.worker_prefetch_multiplier == 4:
         # Celery's default. A claimed job cannot be overtaken any more, so priority needs a small prefetch.
         app.conf.worker_prefetch_multiplier = 1
+    # A result that cannot be stored for a moment must not fail a job that is done.
+    app.conf.result_backend_always_retry = True
     app.finalize()
     for task in app.tasks.values():
         task.acks_late = True
@@ -192,7 +198,7 @@ def _introduce_worker(sender: Any = None, instance: Any = None, **_: Any) -> Non
     about = registry.about
     about.name = str(sender)
     about.pool = getattr(instance.pool_cls, "__module__", str(instance.pool_cls)).rsplit(".", 1)[-1]
-    about.slots = int(instance.concurrency or 1)
+    about.slots = 1 if about.pool == "solo" else int(instance.concurrency or 1)
     about.queues = tuple(instance.app.amqp.queues.consume_from)
 
 

@@ -244,7 +244,8 @@ for _, verdict in ipairs(verdicts) do
   end
 end
 flush()
-if ARGV[3] ~= '' and #accepted > 0 then redis.call('RPOP', ARGV[3]) end
+-- What was refused stays on its inlet; what is known already is taken off without a second life.
+if ARGV[3] ~= '' and verdicts[1][2] ~= 'refused' then redis.call('RPOP', ARGV[3]) end
 local out = {}
 for i, verdict in ipairs(verdicts) do
   local kind = verdict[2]
