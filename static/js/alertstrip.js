@@ -2,7 +2,6 @@
 import { may, post } from "./api.js";
 import { ask, segments } from "./dialog.js";
 import { h, setAttr, swap } from "./dom.js";
-import { live } from "./live.js";
 import { say } from "./say.js";
 import { shape } from "./shapes.js";
 import { worstAlert } from "./shell.js";
@@ -73,7 +72,7 @@ export class AlertStrip {
       lead: "It stays on this page; nobody is told again until then. It speaks up at once if it clears and fires anew.",
       parts: [{ name: "for", body: segments([["10 min", 10], ["30 min", 30], ["1 h", 60], ["4 h", 240]], 30, (v) => { minutes = v; dialog.setVerb(`Snooze 1 alert for ${duration(v * 60000)}`); }, "for") }],
       verb: `Snooze 1 alert for 30${NBSP}min`,
-      act: async () => { await post(`/alerts/${encodeURIComponent(alert.id)}/snooze`, { until_at_ms: Math.round(live.now() + minutes * 60000), minutes }); return "Snoozed."; },
+      act: async () => { await post(`/alerts/${encodeURIComponent(alert.id)}/snooze`, { for_s: minutes * 60 }); return "Snoozed."; },
     });
   }
 

@@ -20,7 +20,7 @@ const RANGE_KEY = "sluicegate.range";
 const ORDER_KEY = "sluicegate.order";
 const SPARK_MS = 900e3;
 
-const open = (name) => { location.href = `/queues/#${encodeURIComponent(name)}`; };
+const open = (name) => { location.href = `/queues/${encodeURIComponent(name)}/`; };
 const history_ = new History();
 const sparks = new History();
 const verdict = new Verdict();

@@ -45,7 +45,7 @@ class Row {
     this.oneLine = h("div", { class: "oneline" });
     this.spark = new Spark();
     this.node = h("div", { class: "row", role: "row", tabindex: "-1", "data-queue": name },
-      cell("name", h("a", { class: "qname", href: `/queues/#${encodeURIComponent(name)}` }, name), h("div", { class: "state" }, this.shapeNode, this.stateNode), this.policyNode),
+      cell("name", h("a", { class: "qname", href: `/queues/${encodeURIComponent(name)}/` }, name), h("div", { class: "state" }, this.shapeNode, this.stateNode), this.policyNode),
       cell("oldest", this.ageNode),
       cell("bar", this.ageBar.node, this.guardNode, this.ceilingNode),
       cell("bounds", this.bounds.map((b) => [b.value, b.of, b.bar.node])),

@@ -129,8 +129,8 @@ export function openPalette() {
   let shown = [];
   const draw = () => {
     const text = input.value.trim().toLowerCase();
-    const queues = (live.frame?.queues || []).map((q) => ({ label: `Queue ${q.name}`, keys: "", run: () => { location.href = `/queues/#${encodeURIComponent(q.name)}`; } }));
-    const ids = /^[0-9a-f-]{8,}$/.test(text) ? [{ label: `Job ${text}`, keys: "", run: () => { location.href = `/jobs/#${encodeURIComponent(text)}`; } }] : [];
+    const queues = (live.frame?.queues || []).map((q) => ({ label: `Queue ${q.name}`, keys: "", run: () => { location.href = `/queues/${encodeURIComponent(q.name)}/`; } }));
+    const ids = /^[0-9a-f-]{8,}$/.test(text) ? [{ label: `Job ${text}`, keys: "", run: () => { location.href = `/jobs/${encodeURIComponent(text)}/`; } }] : [];
     shown = [...ids, ...commands.filter((c) => c.keys !== "Ctrl+K" && !c.hidden), ...queues].filter((c) => c.label.startsWith("Job ") || text.split(/\s+/).every((w) => c.label.toLowerCase().includes(w))).slice(0, 40);
     chosen = Math.min(chosen, Math.max(0, shown.length - 1));
     list.replaceChildren(...(shown.length ? shown.map((c, i) => h("li", { role: "option", "aria-selected": i === chosen ? "true" : "false", onclick: () => go(c) }, c.label, c.keys ? h("span", { class: "k" }, chord(c.keys)) : null)) : [h("li", {}, "Nothing by that name.")]));

@@ -1,0 +1,98 @@
+// What do the pages beside the room share? Their start, their item, reading with errors told, tables.
+import { $, h, swap } from "../js/dom.js";
+import { live } from "../js/live.js";
+import { shape } from "../js/shapes.js";
+import { startShell } from "../js/shell.js";
+import { NBSP, clock, utc } from "../js/units.js";
+
+/** @param {{search?: () => void, draw?: (frame: import("../js/frame.js").Frame, state: string) => void}} own */
+export function startPage(own = {}) {
+  const stale = $("[data-stale-shape]");
+  if (stale) swap(stale, "diamond", () => shape("diamond"));
+  const draw = () => { if (live.frame && own.draw) own.draw(live.frame, live.state()); };
+  live.onFrame(draw);
+  document.addEventListener("livechange", () => {
+    const words = $("[data-stale-words]");
+    if (words && live.frame) words.textContent = `Live figures are of ${clock(live.frame.at_ms)}; what comes from the database can still be read.`;
+    draw();
+  });
+  startShell(own);
+}
+
+/** The part of the address after the page, or after the hash. */
+export function currentItem() {
+  const root = `/${document.body.dataset.page}/`;
+  const path = decodeURIComponent(location.pathname);
+  return path.startsWith(root) ? path.slice(root.length).replace(/\/$/, "") : "";
+}
+
+/** Show an item in the address without loading the page anew. @param {string} item */
+export function setItem(item) {
+  const root = `/${document.body.dataset.page}/`;
+  const next = item ? `${root}${encodeURIComponent(item)}/` : root;
+  if (location.pathname !== next) history.pushState({ item }, "", next + location.search);
+}
+
+/** Read the fields kept behind the hash, so that a filter has an address. @returns {Record<string, string>} */
+export function hashFields() {
+  return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+}
+
+/** @param {Record<string, string|null|undefined>} fields */
+export function setHash(fields) {
+  const kept = new URLSearchParams();
+  for (const [key, value] of Object.entries(fields)) if (value) kept.set(key, value);
+  const text = kept.toString();
+  history.replaceState(history.state, "", `${location.pathname}${location.search}${text ? `#${text}` : ""}`);
+}
+
+/**
+ * Run a read and show its error where the answer would stand. The newest call wins.
+ * @template T @param {HTMLElement} root @param {() => Promise<T>} read @param {(data: T) => void} draw
+ */
+export async function reading(root, read, draw) {
+  const held = /** @type {any} */ (root);
+  const mine = (held.sluicegateRead = Symbol("read"));
+  try {
+    const data = await read();
+    if (held.sluicegateRead === mine) draw(data);
+  } catch (error) {
+    if (held.sluicegateRead !== mine) return;
+    held.sluicegateKey = undefined;
+    root.replaceChildren(h("p", { class: "fault section", role: "alert" }, shape("diamond"), error instanceof Error ? error.message : String(error), " ",
+      h("button", { type: "button", class: "plain", onclick: () => reading(root, read, draw) }, "Try again")));
+  }
+}
+
+/** A time with UTC on hover. @param {number|null|undefined} atMs @param {string} [none] */
+export function at(atMs, none = "\u2013") {
+  return atMs ? h("time", { title: utc(atMs), class: "nowrap" }, clock(atMs)) : h("span", { class: "quiet" }, none);
+}
+
+/** Name and value pairs. @param {[string, any][]} pairs */
+export function facts(pairs) {
+  return h("dl", { class: "fields" }, pairs.filter((p) => p[1] !== null && p[1] !== undefined && p[1] !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+/** @param {string} title @param {string|Node|null} small @param {...any} children */
+export function part(title, small, ...children) {
+  return h("section", { class: "part" }, h("h2", { class: "title" }, title, small ? h("small", {}, small) : null), children);
+}
+
+/** A field in a form: name above, unit beside, meaning below. @param {string} name @param {HTMLElement} input @param {string} [unit] @param {string} [meaning] */
+export function field(name, input, unit = "", meaning = "") {
+  return h("label", { class: "field" }, h("span", { class: "field-name" }, name, unit ? h("span", { class: "quiet" }, `${NBSP}${unit}`) : null), input, meaning ? h("span", { class: "quiet meaning" }, meaning) : null);
+}
+
+/** @param {[string, string][]} options @param {string} value @param {Record<string, any>} [props] @returns {HTMLSelectElement} */
+export function choice(options, value, props = {}) {
+  const node = /** @type {HTMLSelectElement} */ (h("select", props, options.map(([v, text]) => h("option", { value: v }, text))));
+  node.value = value;
+  return node;
+}
+
+/** Wait for typing to pause. @param {(...args: any[]) => void} run @param {number} [ms] */
+export function afterTyping(run, ms = 250) {
+  let timer = 0;
+  return (...args) => { clearTimeout(timer); timer = window.setTimeout(() => run(...args), ms); };
+}

@@ -1,0 +1,157 @@
+// What may a queue hold, who goes first, and what would a change do? Every field with its unit, its meaning and a preview.
+import { Problem, get, may, put } from "../js/api.js";
+import { reasonField } from "../js/dialog.js";
+import { $, h, setAttr, setText, swap } from "../js/dom.js";
+import { bind } from "../js/keys.js";
+import { live } from "../js/live.js";
+import { say } from "../js/say.js";
+import { shape, stateShape } from "../js/shapes.js";
+import { plural } from "../js/units.js";
+import { difference } from "./difference.js";
+import { at, choice, currentItem, part, reading, setItem, startPage } from "./page.js";
+import { GROUPS, UNITS, effectWords, valueWords } from "./policy-fields.js";
+
+const root = $("[data-root]");
+const nav = h("nav", { "aria-label": "queues" });
+const detail = h("div", { class: "detail" });
+root.replaceChildren(h("div", { class: "split" }, nav, detail));
+const why = may("operator") ? "" : "viewers may read policies; an operator may change them";
+/** @type {string[]} */ let names = [];
+let current = currentItem();
+/** @type {any} */ let policy = null;
+/** @type {Record<string, any>} */ let edits = {};
+/** @type {Map<string, any>} */ let inputs = new Map();
+const fault = h("p", { class: "fault", role: "alert", hidden: true });
+
+function load() {
+  return reading(nav, () => get("/policies"), (data) => {
+    names = data.policies.map((p) => p.queue);
+    const order = (live.frame?.queues || []).map((q) => q.name);
+    names.sort((a, b) => (order.indexOf(a) + 1 || 99) - (order.indexOf(b) + 1 || 99) || a.localeCompare(b));
+    if (!names.includes(current)) current = names[0] || "";
+    setText($("[data-facts]"), `${plural(names.length, "queue")} with a policy; a change is in force within a second and kept as a version`);
+    drawNav();
+    open(current);
+  });
+}
+
+function drawNav() {
+  const frame = live.frame;
+  const key = JSON.stringify([names, current, (frame?.queues || []).map((q) => [q.name, q.state])]);
+  swap(nav, key, () => names.map((name) => {
+    const q = frame?.queues.find((x) => x.name === name);
+    return h("a", { href: `/policies/${encodeURIComponent(name)}/`, "aria-current": name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(name); } }, shape(q ? stateShape(q.state) : "dashed"), h("span", { class: "qn" }, name), h("span", { class: "quiet" }, q?.policy_version ? `v${q.policy_version}` : ""));
+  }));
+}
+
+/** @param {string} name */
+function open(name) {
+  current = name;
+  edits = {};
+  setItem(name);
+  drawNav();
+  if (!name) { detail.replaceChildren(h("p", { class: "empty-note" }, "No queue has a policy yet.")); return undefined; }
+  return reading(detail, () => get(`/policies/${encodeURIComponent(name)}`), (data) => { policy = data; draw(); });
+}
+
+const preview = h("div", { class: "preview", hidden: true });
+
+function draw() {
+  inputs = new Map();
+  fault.hidden = true;
+  detail.replaceChildren(
+    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, policy.queue), h("span", { class: "quiet" }, `version ${policy.version} by ${policy.by || "the shipped file"} at `, at(policy.at_ms), policy.reason ? `: ${policy.reason}` : "")),
+      h("div", { class: "joined small" }, h("a", { class: "button", href: `/queues/${encodeURIComponent(policy.queue)}/` }, "Queue and contract"))),
+    why ? h("p", { class: "part why" }, why) : "",
+    h("div", { class: "policyform" }, GROUPS.map(([title, fields]) => h("section", { class: "policygroup" }, h("h3", {}, title), fields.filter((f) => f.name in policy).map(row)))),
+    h("br"), part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "what changed", "reason"].map((t) => h("th", {}, t)))),
+      h("tbody", {}, (policy.history || []).map((v, i) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by || "shipped"), h("td", { class: "wrap" }, policy.history[i + 1] ? difference(policy.history[i + 1].fields, v.fields) || "nothing" : "first"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given")))))))),
+    preview);
+  drawPreview();
+}
+
+/** @param {import("./policy-fields.js").Field} f */
+function row(f) {
+  const value = policy[f.name];
+  const node = h("div", { class: "policyrow", "data-field": f.name });
+  const disabled = why ? { disabled: true, title: why } : {};
+  const words = h("span", { class: "words" }, `${valueWords(f, value)}`);
+  let input;
+  if (f.kind === "flag") {
+    input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
+    input.checked = !!value;
+  } else if (f.kind === "word") input = choice((f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
+  else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? JSON.stringify(value) : value ?? "", ...disabled }));
+  else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
+  input.addEventListener("input", () => change(f, input, node, words));
+  inputs.set(f.name, { f, input, node, words });
+  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${"; "}${f.means}${f.nullWord ? `; empty: ${f.nullWord}` : ""}`)));
+  return node;
+}
+
+/** @param {import("./policy-fields.js").Field} f @param {any} input */
+function readInput(f, input) {
+  if (f.kind === "flag") return input.checked;
+  if (f.kind === "word") return input.value;
+  const text = input.value.trim();
+  if (f.kind === "text") return text === "" ? null : text;
+  if (f.kind === "json") { try { return JSON.parse(text || "[]"); } catch { return text; } }
+  if (text === "") return f.nullWord ? null : undefined;
+  return Number(text);
+}
+
+function change(f, input, node, words) {
+  const next = readInput(f, input);
+  const same = JSON.stringify(next) === JSON.stringify(policy[f.name]);
+  if (same || next === undefined) delete edits[f.name];
+  else edits[f.name] = next;
+  setAttr(node, "data-changed", !same);
+  setAttr(input, "aria-invalid", null);
+  setText(words, next === undefined ? "needs a value" : valueWords(f, next));
+  drawPreview();
+}
+
+const reason = reasonField("why this is changed");
+
+function drawPreview() {
+  const n = Object.keys(edits).length;
+  preview.hidden = n === 0;
+  if (!n) return;
+  const q = live.frame?.queues.find((x) => x.name === current);
+  const rows = Object.entries(edits).map(([name, next]) => { const { f } = inputs.get(name); return h("tr", {}, h("td", {}, h("code", { class: "mono ink" }, name)), h("td", {}, valueWords(f, policy[name])), h("td", { class: "ink" }, valueWords(f, next)), h("td", {}, effectWords(f, next, q))); });
+  const focused = document.activeElement === reason;
+  preview.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["field", "before", "after", "at this moment"].map((t) => h("th", {}, t)))), h("tbody", {}, rows))),
+    h("div", { class: "acts" }, reason, h("button", { type: "button", class: "main", onclick: save }, `Change ${plural(n, "field")} of ${current}`), h("button", { type: "button", onclick: () => { edits = {}; draw(); } }, "Leave as it is")), fault);
+  if (focused) reason.focus();
+}
+
+async function save() {
+  if (!reason.value.trim()) { tell("A reason is needed: it is kept with the version."); reason.focus(); return; }
+  try {
+    await put(`/policies/${encodeURIComponent(current)}`, { ...edits, reason: reason.value.trim(), version: policy.version });
+    reason.value = "";
+    say("Policy changed.");
+    await open(current);
+  } catch (error) {
+    if (error instanceof Problem && error.field && inputs.has(error.field)) { const { input } = inputs.get(error.field); setAttr(input, "aria-invalid", "true"); input.focus(); }
+    tell(/** @type {Error} */ (error).message);
+  }
+}
+
+/** @param {string} sentence */
+function tell(sentence) {
+  fault.hidden = false;
+  fault.textContent = sentence;
+}
+
+/** @param {number} step */
+function move(step) {
+  const i = names.indexOf(current);
+  open(names[(i + step + names.length) % names.length]);
+}
+
+bind({ keys: "J", label: "Next queue", group: "Policies", run: () => move(1) });
+bind({ keys: "K", label: "Queue before", group: "Policies", run: () => move(-1) });
+startPage({ search: () => /** @type {HTMLElement|null} */ (detail.querySelector("input, select"))?.focus(), draw: () => { if (names.length) drawNav(); } });
+window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });
+load();

@@ -1,0 +1,61 @@
+// What does each field of a policy mean, in which unit is it written, and what would a change do?
+import { NBSP, bytes, count, duration, isKnown } from "../js/units.js";
+
+/** @typedef {{name: string, kind: "count"|"bytes"|"ms"|"s"|"share"|"number"|"flag"|"word"|"text"|"json", words?: string[], nullWord?: string, means: string}} Field */
+
+/** @type {[string, Field[]][]} */
+export const GROUPS = [
+  ["Bounds", [
+    f("max_count", "count", "jobs waiting and delayed", "no bound"), f("max_bytes", "bytes", "stored size of what waits and is delayed", "no bound"), f("max_cost_ms", "ms", "work waiting, as estimated service time", "no bound"),
+    f("max_age_s", "s", "refuses while the oldest waits longer than this", "no bound"), f("max_wait_s", "s", "alone enough: count and work bounds follow from the measured rate", "no bound"),
+    f("tenant_share", "share", "most of any bound that one tenant may fill", "1 with one tenant, 0.8 with more"), f("on_full", "word", "what happens to an offer at a bound", "", ["reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade"]),
+    f("block_s", "s", "longest wait of a producer where on_full is block", "not used"), f("sample_rate", "share", "share kept where on_full is sample", "not used"), f("may_coalesce", "flag", "jobs of one coalesce key may replace each other"),
+  ]],
+  ["Age", [f("guard_age_s", "s", "older than this calls for attention, and for saturated", "no guard"), f("age_ceiling_s", "s", "older jobs get a bounded share of starts, never ahead of critical", "no ceiling"), f("objective_s", "s", "completion promise", "none"), f("objective_share", "share", "share of jobs that keep it", "none")]],
+  ["Order and share", [
+    f("strict_rank", "number", "0 runs first, 1 next; shared by weight if unset", "by weight"), f("weight", "number", "share of slot time by cost, among queues without a rank"), f("order", "word", "lifo holds while saturated only", "", ["fifo", "lifo"]),
+    f("reserved_slots", "count", "worker slots kept free for this queue"), f("max_in_flight", "count", "most jobs running at once", "no cap"), f("codel_target_ms", "ms", "controlled delay: allowed wait once not empty for an interval", "off"), f("codel_interval_ms", "ms", "controlled delay: the interval", "off"),
+    f("downstream", "text", "name of what the work calls; its concurrency adapts", "none"), f("rate_limits", "json", "limits per key, tenant or queue"),
+  ]],
+  ["Modes", [f("saturated_share", "share", "part of every bound in force while saturated; 0 closes"), f("admit_while_draining", "flag", "admitted even while draining"), f("high_mark", "share", "share of a bound that counts as saturated"), f("low_mark", "share", "share under which saturated is left"), f("hold_s", "s", "how long either must hold")]],
+  ["Deliveries", [f("max_deliveries", "count", "after so many lost deliveries a job goes to quarantine"), f("lease_s", "s", "a holder that is silent for so long loses the job"), f("unknown_task_grace_s", "s", "how long an unknown task waits for a worker that knows it")]],
+  ["Quarantine", [f("quarantine_max_count", "count", "jobs held", "no bound"), f("quarantine_max_bytes", "bytes", "stored size held", "no bound"), f("quarantine_max_age_s", "s", "longest held", "no bound"), f("on_quarantine_full", "word", "what goes when it is full", "", ["drop_oldest", "drop_newest"]), f("owner", "text", "who looks after it", "nobody")]],
+];
+
+/** @param {string} name @param {Field["kind"]} kind @param {string} means @param {string} [nullWord] @param {string[]} [words] @returns {Field} */
+function f(name, kind, means, nullWord, words) {
+  return { name, kind, means, nullWord, words };
+}
+
+export const UNITS = { count: "", bytes: "bytes", ms: "ms", s: "s", share: "0 to 1", number: "", flag: "", word: "", text: "", json: "JSON" };
+
+/** The value in words beside the raw number. @param {Field} field @param {any} value */
+export function valueWords(field, value) {
+  if (value === null || value === undefined) return field.nullWord || "none";
+  if (field.kind === "bytes") return bytes(value);
+  if (field.kind === "ms") return duration(value);
+  if (field.kind === "s") return duration(value * 1000);
+  if (field.kind === "share") return `${Number((value * 100).toPrecision(3))}${NBSP}%`;
+  if (field.kind === "count") return count(value);
+  if (field.kind === "flag") return value ? "yes" : "no";
+  if (field.kind === "json") return Array.isArray(value) && !value.length ? "none" : JSON.stringify(value);
+  return String(value);
+}
+
+/** What a changed bound would mean at this moment. @param {Field} field @param {any} next @param {import("../js/frame.js").Queue|undefined} q */
+export function effectWords(field, next, q) {
+  if (!q) return "";
+  const share = q.mode === "saturated" && isKnown(q.saturated_share) ? q.saturated_share : 1;
+  const against = (value, form, what) => {
+    if (!isKnown(next)) return `now ${form(value)} ${what}, without a bound`;
+    const bound = next * share;
+    return isKnown(value) ? `now ${form(value)} ${what}: ${value >= bound ? "at the bound at once, new offers are refused" : `${Math.round((value / bound) * 100)}${NBSP}% of the new bound`}` : "";
+  };
+  if (field.name === "max_count") return against(isKnown(q.depth) ? q.depth + (q.delayed || 0) : null, count, "held");
+  if (field.name === "max_bytes") return against(q.bytes, bytes, "stored");
+  if (field.name === "max_cost_ms") return against(q.cost_ms, duration, "of work waits");
+  if (field.name === "guard_age_s" || field.name === "age_ceiling_s" || field.name === "max_age_s") return isKnown(q.oldest_age_ms) ? `oldest now ${duration(q.oldest_age_ms)}: ${isKnown(next) && q.oldest_age_ms > next * 1000 ? "past it at once" : "within it"}` : "";
+  if (field.name === "max_in_flight") return isKnown(q.in_flight) ? `now ${count(q.in_flight)} in flight` : "";
+  if (field.name === "saturated_share") return next === 0 ? "closed while saturated" : q.bounds?.count ? `up to ${count(Math.floor(q.bounds.count * next))} jobs while saturated` : "";
+  return "";
+}

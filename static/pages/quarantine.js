@@ -1,0 +1,396 @@
+// What is held, why, and is it over? Causes, jobs, one job; replay and discard with exact counts.
+import { get, may, put, query } from "../js/api.js";
+import { ShareBar } from "../js/bars.js";
+import { $, h, setAttr, swap } from "../js/dom.js";
+import { bind } from "../js/keys.js";
+import { live } from "../js/live.js";
+import { say } from "../js/say.js";
+import { copy } from "../js/setup.js";
+import { trendWord } from "../js/side.js";
+import { NBSP, bytes, clock, count, duration, isKnown, plural, utc } from "../js/units.js";
+import { askDiscard, askReplay } from "./quarantine-ask.js";
+import { afterTyping, at, currentItem, facts, hashFields, part, reading, setHash, setItem, startPage } from "./page.js";
+import { sixTimes, wholeSpan } from "./sixtimes.js";
+
+const PAGE = 100;
+const REREAD_MS = 5000;
+
+/** @type {{cause: string, search: string, queue: string, state: string}} */
+const filter = { cause: "", search: "", queue: "", state: "held", ...hashFields() };
+/** @type {any} */ let shown = null;
+/** @type {any[]} */ let jobs = [];
+/** @type {Set<string>} */ const chosen = new Set();
+let allChosen = false;
+let current = currentItem();
+/** @type {any} */ let detail = null;
+/** @type {any} */ let batch = null;
+
+const root = $("[data-root]");
+const batchNode = h("div", { class: "batch", hidden: true });
+const causesNode = h("div", { class: "pane causes" });
+const jobsNode = h("div", { class: "pane jobs" });
+const detailNode = h("div", { class: "pane detail" });
+const searchInput = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "error, task, queue, tenant, argument or id", "aria-label": "search quarantine", value: filter.search }));
+root.replaceChildren(causesNode, jobsNode, detailNode);
+root.before(batchNode);
+$("[data-head-end]").append(h("div", { class: "search" }, searchInput, h("kbd", {}, "/")),
+  h("div", { class: "joined" }, h("button", { type: "button", onclick: () => exportAs("csv") }, "Export CSV"), h("button", { type: "button", onclick: () => exportAs("json") }, "JSON")));
+searchInput.addEventListener("input", afterTyping(() => { filter.search = searchInput.value.trim(); current = ""; refresh(); }));
+
+/** The filter as the API knows it. @param {boolean} withCause */
+function wanted(withCause = true) {
+  return { state: filter.state === "held" ? "held" : filter.state, search: filter.search, queue: filter.queue, ...(withCause ? { fingerprint: filter.cause } : {}) };
+}
+
+/** What a batch would be asked for: exactly what is counted on the page. */
+function batchFilter() {
+  const out = {};
+  if (filter.search) out.search = filter.search;
+  if (filter.queue) out.queue = filter.queue;
+  if (filter.cause) out.fingerprint = filter.cause;
+  return out;
+}
+
+async function refresh(quiet = false) {
+  setHash({ cause: filter.cause, search: filter.search, queue: filter.queue, state: filter.state === "held" ? "" : filter.state });
+  const run = async () => {
+    const [all, some] = await Promise.all([get(`/quarantine${query({ ...wanted(false), limit: 1 })}`), get(`/quarantine${query({ ...wanted(), limit: PAGE })}`)]);
+    return { all, some };
+  };
+  if (quiet) {
+    try { take(await run()); } catch { /* the next read tells */ }
+  } else await reading(jobsNode, run, take);
+}
+
+/** @param {{all: any, some: any}} data */
+function take({ all, some }) {
+  shown = { causes: all.causes, count: some.count, all: all.count, bytes: all.bytes, oldest: all.oldest_at_ms, next: some.next_before };
+  jobs = some.jobs;
+  if (!current && jobs.length) current = jobs[0].id;
+  drawFacts();
+  drawCauses();
+  drawJobs();
+  showDetail();
+}
+
+async function more() {
+  const some = await get(`/quarantine${query({ ...wanted(), limit: PAGE, before: shown.next })}`);
+  jobs = [...jobs, ...some.jobs];
+  shown.next = some.next_before;
+  drawJobs();
+}
+
+function drawFacts() {
+  const node = $("[data-facts]");
+  const held = filter.state === "held" ? "" : ` ${filter.state}`;
+  swap(node, JSON.stringify([shown.all, shown.bytes, shown.oldest, filter.state]), () => [
+    h("span", {}, `${plural(shown.all, "job")}${held}`), h("span", {}, bytes(shown.bytes)), isKnown(shown.oldest) ? h("span", {}, `oldest ${duration(Math.max(0, Math.floor((live.now() - shown.oldest) / 60000) * 60000) || 1000)}`) : null,
+    h("span", { class: "joined small" }, [["held", "held"], ["all", "also settled"]].map(([value, word]) => h("button", { type: "button", "aria-pressed": filter.state === value ? "true" : "false", onclick: () => { filter.state = value; refresh(); } }, word)))]);
+}
+
+function drawCauses() {
+  const trends = new Map((live.frame?.quarantine?.causes || []).map((c) => [c.fingerprint, c]));
+  const key = JSON.stringify([shown.causes, filter.cause, [...trends.values()]]);
+  swap(causesNode, key, () => [
+    h("div", { class: "panehead" }, h("b", { class: "ink" }, plural(shown.causes.length, "cause")), h("span", { class: "quiet" }, "by count"),
+      filter.cause ? h("button", { type: "button", class: "plain end", onclick: () => choose("") }, "all causes") : null),
+    shown.causes.map((c) => {
+      const seen = trends.get(c.fingerprint);
+      return h("button", { type: "button", class: "causeitem", "aria-pressed": filter.cause === c.fingerprint ? "true" : "false", onclick: () => choose(filter.cause === c.fingerprint ? "" : c.fingerprint) },
+        h("span", { class: "n" }, count(c.count)),
+        h("span", {}, h("span", { class: "label" }, reasonWord(c.label)), h("br"), h("span", { class: "ink" }, c.task || "no task name"), h("br"), h("span", { class: "quiet" }, `${clock(c.first_at_ms)} to ${clock(c.last_at_ms)}`)),
+        h("span", { class: "trend" }, trendWord(seen?.trend)));
+    }),
+    h("p", { class: "quiet part causes-note" }, shown.causes.length ? "Jobs are grouped by error type, the project's own last frame and the message with its numbers taken out." : filter.search ? "Nothing held matches." : "Nothing is held. Jobs come here when they fail for good, kill their worker too often, outlive their time limit or cannot be read.")]);
+  const note = $(".causes-note", causesNode);
+  note.style.padding = "14px 16px 0 24px";
+}
+
+/** @param {string} label */
+function reasonWord(label) {
+  return { worker_lost: "worker lost", time_limit: "time limit", unknown_task: "unknown task", expired_replay: "moment passed" }[label] || label || "no error type";
+}
+
+/** @param {string} cause */
+function choose(cause) {
+  filter.cause = cause;
+  current = "";
+  chosen.clear();
+  allChosen = false;
+  setItem("");
+  refresh();
+}
+
+function drawJobs() {
+  const n = shown.count;
+  const box = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": `select all ${count(n)} that match` }));
+  box.checked = allChosen && n > 0;
+  box.indeterminate = !allChosen && chosen.size > 0;
+  box.addEventListener("change", () => { allChosen = box.checked; chosen.clear(); drawJobs(); drawActs(); });
+  const list = $(".joblist", jobsNode);
+  const scroll = list ? list.scrollTop : 0;
+  jobsNode.replaceChildren(
+    h("div", { class: "panehead" }, box, h("b", { class: "ink" }, plural(n, "job")), h("span", { class: "quiet" }, picked() ? `${count(picked())} selected` : "newest first"), h("span", { class: "quiet end" }, "tries")),
+    h("div", { class: "joblist", role: "listbox", "aria-label": "jobs" }, jobs.map((job) => {
+      const check = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": `select ${job.id}`, tabindex: "-1" }));
+      check.checked = allChosen || chosen.has(job.id);
+      check.disabled = job.state !== "held";
+      check.addEventListener("click", (event) => { event.stopPropagation(); toggle(job.id); });
+      return h("div", { class: "jobitem", role: "option", "data-job": job.id, "aria-selected": job.id === current ? "true" : "false", onclick: () => open(job.id) },
+        check, h("span", { class: "mono", title: job.id }, job.id.slice(0, 8)), h("time", { title: utc(job.quarantined_at_ms) }, clock(job.quarantined_at_ms)), h("span", { class: "quiet clip" }, job.state === "held" ? job.tenant : job.state), h("span", { class: "num" }, count(job.attempts)));
+    }), shown.next ? h("button", { type: "button", class: "plain", onclick: more }, `Show more; ${count(jobs.length)} of ${count(n)} shown`) : null));
+  const fresh = $(".joblist", jobsNode);
+  if (fresh) fresh.scrollTop = scroll;
+}
+
+function picked() {
+  return allChosen ? shown.count : chosen.size;
+}
+
+/** @param {string} id */
+function toggle(id) {
+  if (allChosen) {
+    // Taking one out of "all that match" leaves those that are shown.
+    allChosen = false;
+    for (const job of jobs) if (job.state === "held") chosen.add(job.id);
+  }
+  if (chosen.has(id)) chosen.delete(id);
+  else chosen.add(id);
+  drawJobs();
+  drawActs();
+}
+
+/** @param {string} id */
+function open(id) {
+  current = id;
+  setItem(id);
+  setHash({ cause: filter.cause, search: filter.search, queue: filter.queue, state: filter.state === "held" ? "" : filter.state });
+  for (const node of jobsNode.querySelectorAll(".jobitem")) setAttr(node, "aria-selected", /** @type {HTMLElement} */ (node).dataset.job === id ? "true" : "false");
+  showDetail();
+}
+
+async function showDetail() {
+  if (!current) {
+    detail = null;
+    swap(detailNode, "none", () => h("p", { class: "empty-note" }, shown?.all ? "Choose a job." : "When a job fails for good it is kept here with its error, its arguments and its six times, until it is replayed or discarded."));
+    return;
+  }
+  if (detail?.id === current && detail.readFor === stateOf(current)) return;
+  await reading(detailNode, () => get(`/quarantine/${encodeURIComponent(current)}`), (data) => { detail = { ...data, readFor: stateOf(data.id) }; drawDetail(); });
+}
+
+/** @param {string} id */
+function stateOf(id) {
+  return jobs.find((j) => j.id === id)?.state || "";
+}
+
+const acts = h("div", { class: "joined" });
+
+function drawActs() {
+  const n = picked();
+  const why = may("operator") ? "" : "viewers may look; an operator may replay or discard";
+  const held = detail?.state === "held";
+  const off = (extra) => (why || extra ? { "aria-disabled": "true", title: why || extra } : {});
+  acts.replaceChildren(
+    h("button", { type: "button", class: "main", "data-act": "replay", ...off(n || held ? "" : "nothing held is selected"), onclick: () => replaySelected() }, `Replay ${n ? count(n) : "selected"}`, h("kbd", {}, "R")),
+    h("button", { type: "button", "data-act": "replay-this", ...off(held ? "" : `this job is ${detail?.state || "not shown"}`), onclick: () => replayThis() }, "Replay this", h("kbd", {}, "Shift R")),
+    h("button", { type: "button", ...off(""), onclick: () => edit() }, "Edit", h("kbd", {}, "E")),
+    h("button", { type: "button", "data-act": "discard", ...off(n || held ? "" : "nothing held is selected"), onclick: () => discardSelected() }, `Discard${n ? ` ${count(n)}` : ""}`, h("kbd", {}, "X")));
+  if (why) acts.after($(".acts-why", detailNode) || h("span", { class: "why acts-why" }, why));
+}
+
+function drawDetail() {
+  const d = detail;
+  const span = wholeSpan(d.times);
+  detailNode.replaceChildren(
+    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(d.id) }, h("kbd", {}, "C"), "copy")), acts),
+    part("Six times", span === null ? "" : `from offered to committed (into quarantine) ${duration(span)}; not to scale`, h("div", { class: "scrollx" }, sixTimes(d.times || {}, d.attempts > 1 ? `${count(d.attempts)} attempts,` : "ran"))),
+    h("div", { class: "detail-cols" },
+      h("div", {},
+        part("Error", reasonWord(d.reason), h("p", { class: "mono ink" }, h("b", {}, d.error_type || "no type"), d.message ? `: ${d.message}` : ""), h("br"), trace(d.traceback)),
+        part("Is it over?", `queue ${d.queue}: runs a minute, last hour; failed part outlined`, overNode(d))),
+      h("div", {},
+        part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, h("pre", { class: "args" }, d.args_text || "not readable as text")),
+        d.payload ? h("details", { class: "part" }, h("summary", { class: "quiet" }, "the stored message, byte for byte"), h("pre", {}, d.payload.text)) : null,
+        part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["attempts", `${count(d.attempts)}, delivered ${count(d.deliveries)} times`], ["quarantined", at(d.quarantined_at_ms)],
+          ["replay until", d.replay_until_at_ms ? h("span", {}, at(d.replay_until_at_ms), d.replay_until_at_ms < live.now() ? " (passed)" : ` (in ${duration(d.replay_until_at_ms - live.now())})`) : "no limit"], ["last holder", d.worker ? `${d.worker}, epoch ${d.epoch}` : "none"], ["cause", h("span", { class: "mono" }, d.fingerprint)]])),
+        part("Lineage", null, facts([["replay of", d.replay_of ? jobLink(d.replay_of) : "none"], ["replayed as", d.replayed_as ? jobLink(d.replayed_as) : "none"],
+          ...(d.history || []).map((e) => [e.verb, h("span", {}, `${e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
+  drawActs();
+}
+
+/** @param {string} id */
+function jobLink(id) {
+  return h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(id)}/` }, id);
+}
+
+/** The project's own frames stand out; those of libraries are quiet. @param {string} text */
+function trace(text) {
+  if (!text) return h("p", { class: "quiet" }, "No traceback was stored.");
+  const lines = text.split("\n");
+  let own = false;
+  return h("pre", { class: "trace" }, lines.map((line) => {
+    if (/^\s*File "/.test(line)) own = !/site-packages|\/lib\/python|celery\/|billiard\//.test(line);
+    else if (!/^\s/.test(line)) own = false;
+    return h("span", { class: own ? "own" : /^\s/.test(line) ? "outer" : "ink" }, `${line}\n`);
+  }));
+}
+
+/** Runs of the queue a minute over the last hour, with what failed. @param {any} d */
+function overNode(d) {
+  const node = h("div", {}, h("p", { class: "quiet" }, "Reading."));
+  const since = Math.round(live.now() - 3600e3);
+  Promise.all(["succeeded", "failed"].map((metric) => get(`/history${query({ queue: d.queue, metric, since, step: 10 })}`))).then(([good, bad]) => {
+    const bins = Array.from({ length: 60 }, () => [0, 0, 0]);
+    [good, bad].forEach((data, k) => { for (const [t, v] of data.points) { const i = Math.floor((t - since) / 60e3); if (isKnown(v) && bins[i]) { bins[i][k] += v * data.step_s; bins[i][2] += 1; } } });
+    const top = Math.max(1, ...bins.map((b) => b[0] + b[1]));
+    const recent = bins.slice(-5);
+    const failed = Math.round(recent.reduce((n, b) => n + b[1], 0));
+    const all = Math.round(recent.reduce((n, b) => n + b[0] + b[1], 0));
+    d.failing = all > 0 ? failed / all : null;
+    d.recent = { failed, all };
+    const bars = h("div", { class: "overbars", role: "img", "aria-label": `${failed} of ${all} failed in the last 5 minutes` }, bins.map((b) => {
+      const bar = h("i", {}, b[1] > 0 ? h("u", { class: "hatch" }) : null);
+      bar.style.height = `${((b[0] + b[1]) / top) * 100}%`;
+      const u = /** @type {HTMLElement|null} */ (bar.firstChild);
+      if (u) u.style.height = `max(3px, ${(b[1] / (b[0] + b[1])) * 100}%)`;
+      return bar;
+    }));
+    node.replaceChildren(bars, h("div", { class: "overaxis" }, h("span", {}, clock(since)), h("span", { class: "ink" }, `${count(failed)} of ${plural(all, "run")} failed in the last 5${NBSP}min`), h("span", {}, "now")));
+  }, (error) => node.replaceChildren(h("p", { class: "quiet" }, `unknown: ${error.message}`)));
+  return node;
+}
+
+/** What to replay or discard: chosen ids, all that match, or the job shown. @param {boolean} thisOnly */
+function choice(thisOnly) {
+  if (!thisOnly && allChosen) return { filter: batchFilter(), count: shown.count, jobs: shown.next ? null : jobs.filter((j) => j.state === "held") };
+  const ids = !thisOnly && chosen.size ? [...chosen] : detail?.state === "held" ? [detail.id] : [];
+  const known = new Map([...jobs, ...(detail ? [detail] : [])].map((j) => [j.id, j]));
+  return { ids, count: ids.length, jobs: ids.map((id) => known.get(id)).filter(Boolean) };
+}
+
+function guarded(run) {
+  return () => { if (may("operator")) run(); else say("Viewers may look; an operator may act."); };
+}
+
+const replaySelected = guarded(() => { const c = choice(false); if (c.count) askReplay(c, { detail, cause: causeWord(), onBatch: follow }); });
+const replayThis = guarded(() => { const c = choice(true); if (c.count) askReplay(c, { detail, cause: detail?.error_type || "", onBatch: follow }); });
+const discardSelected = guarded(() => { const c = choice(false); if (c.count) askDiscard(c, { cause: causeWord(), onDone: () => { chosen.clear(); allChosen = false; current = ""; detail = null; refresh(); } }); });
+const edit = guarded(() => {
+  if (!detail) return;
+  try { sessionStorage.setItem("sluicegate.submit", JSON.stringify({ task: detail.task, queue: detail.queue, args_text: detail.args_text, from: detail.id })); } catch { /* the form starts empty */ }
+  location.href = "/jobs/#submit";
+});
+
+function causeWord() {
+  return reasonWord(shown.causes.find((c) => c.fingerprint === filter.cause)?.label || "");
+}
+
+/** Follow a batch until it ends. @param {any} made */
+function follow(made) {
+  batch = made;
+  chosen.clear();
+  allChosen = false;
+  drawBatch();
+  refresh(true);
+}
+
+const batchBar = new ShareBar();
+
+function drawBatch() {
+  batchNode.hidden = !batch;
+  if (!batch) return;
+  const gone = batch.done + batch.failed + batch.skipped;
+  batchBar.update(batch.total ? gone / batch.total : 1);
+  const running = batch.state === "running" || batch.state === "paused";
+  const set = (state) => async () => {
+    try { batch = await put(`/batches/${batch.id}`, { state }); } catch (error) { say(/** @type {Error} */ (error).message); }
+    drawBatch();
+  };
+  const left = batch.total - gone;
+  swap(batchNode, JSON.stringify(batch), () => [
+    h("b", {}, batch.verb === "replay" ? (running ? (batch.state === "paused" ? "Replay paused" : "Replaying") : "Replayed") : "Discarded"),
+    h("span", { class: "ink" }, `${count(batch.done)} of ${plural(batch.total, "job")}${batch.failed ? `, ${count(batch.failed)} failed` : ""}${batch.skipped ? `, ${count(batch.skipped)} left out` : ""}`),
+    batchBar.node,
+    h("span", { class: "quiet" }, running && batch.rate_per_s ? `${count(left)} left at ${batch.rate_per_s}/s, by ${batch.by}${batch.note ? `; ${batch.note}` : ""}` : `by ${batch.by}${batch.note ? `; ${batch.note}` : ""}${batch.finished_at_ms ? `, ended ${clock(batch.finished_at_ms)}` : ""}`),
+    running && may("operator") ? h("div", { class: "joined small" }, batch.state === "paused" ? h("button", { type: "button", onclick: set("running") }, "Resume") : h("button", { type: "button", onclick: set("paused") }, "Pause"), h("button", { type: "button", onclick: set("stopped") }, `Stop, keep ${count(left)} here`)) : null,
+    !running ? h("button", { type: "button", class: "plain", onclick: () => { batch = null; drawBatch(); } }, "close") : null]);
+  batchNode.dataset.state = batch.state;
+}
+
+async function pollBatch() {
+  if (!batch || !["running", "paused"].includes(batch.state)) return;
+  try {
+    const next = await get(`/batches/${batch.id}`);
+    const ended = !["running", "paused"].includes(next.state);
+    batch = next;
+    drawBatch();
+    if (ended) {
+      say(`${batch.verb === "replay" ? "Replay" : "Discard"} ended: ${batch.done} of ${batch.total} done, ${batch.failed} failed, ${batch.skipped} left out.`);
+      detail = null;
+      refresh(true);
+    }
+  } catch { /* the next second asks again */ }
+}
+
+/** All that match, page by page, as one file. @param {"csv"|"json"} form */
+async function exportAs(form) {
+  const rows = [];
+  let before = null;
+  do {
+    const page = await get(`/quarantine${query({ ...wanted(), limit: 200, before })}`);
+    rows.push(...page.jobs);
+    before = page.next_before;
+  } while (before && rows.length < 10000);
+  const columns = ["id", "task", "queue", "tenant", "reason", "error_type", "message", "attempts", "quarantined_at_ms", "fingerprint", "state", "args_text"];
+  // A cell that starts with a formula sign would run in a spreadsheet.
+  const cell = (v) => `"${String(v ?? "").replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`;
+  const text = form === "json" ? JSON.stringify(rows, null, 1) : [columns.join(","), ...rows.map((r) => columns.map((c) => cell(r[c])).join(","))].join("\n");
+  const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(new Blob([text], { type: form === "json" ? "application/json" : "text/csv" })), download: `quarantine.${form}` }));
+  link.click();
+  URL.revokeObjectURL(link.href);
+  say(`${rows.length} jobs exported.`);
+}
+
+/** @param {number} step */
+function move(step) {
+  const i = jobs.findIndex((j) => j.id === current);
+  const next = jobs[Math.max(0, Math.min(jobs.length - 1, i + step))];
+  if (next) { open(next.id); jobsNode.querySelector(`[aria-selected="true"]`)?.scrollIntoView({ block: "nearest" }); }
+}
+
+/** @param {number} step */
+function moveCause(step) {
+  const list = shown?.causes || [];
+  if (!list.length) return;
+  const i = list.findIndex((c) => c.fingerprint === filter.cause);
+  choose(list[(i + step + list.length) % list.length].fingerprint);
+}
+
+bind({ keys: "J / Down", label: "Next job", group: "Quarantine", run: () => move(1) });
+bind({ keys: "K / Up", label: "Job before", group: "Quarantine", run: () => move(-1) });
+bind({ keys: "Shift+J", label: "Next cause", group: "Quarantine", run: () => moveCause(1) });
+bind({ keys: "Shift+K", label: "Cause before", group: "Quarantine", run: () => moveCause(-1) });
+bind({ keys: "Space", label: "Select this job", group: "Quarantine", run: () => { if (current && stateOf(current) === "held") toggle(current); } });
+bind({ keys: "R", label: "Replay what is selected", group: "Quarantine", run: () => replaySelected() });
+bind({ keys: "Shift+R", label: "Replay this one", group: "Quarantine", run: () => replayThis() });
+bind({ keys: "E", label: "Edit and submit as new", group: "Quarantine", run: () => edit() });
+bind({ keys: "X", label: "Discard", group: "Quarantine", run: () => discardSelected() });
+bind({ keys: "C", label: "Copy the id", group: "Quarantine", run: () => { if (detail) copy(detail.id); } });
+bind({ keys: "Esc", label: "Nothing selected", group: "Quarantine", run: () => { chosen.clear(); allChosen = false; if (shown) { drawJobs(); drawActs(); } } });
+
+let seenCount = -1;
+startPage({
+  search: () => searchInput.focus(),
+  draw: (frame) => {
+    // The page's own counts come from the database; the frame only says when to look again.
+    const held = frame.quarantine?.count ?? -1;
+    if (seenCount >= 0 && held !== seenCount && !document.querySelector("dialog[open]")) refresh(true);
+    seenCount = held;
+  },
+});
+refresh();
+get("/batches?limit=1").then((data) => { const newest = data.batches?.[0]; if (newest && ["running", "paused"].includes(newest.state)) { batch = newest; drawBatch(); } }, () => {});
+setInterval(pollBatch, 1000);
+setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) refresh(true); }, REREAD_MS * 3);
+window.addEventListener("popstate", () => { current = currentItem(); if (shown) { drawJobs(); showDetail(); } });

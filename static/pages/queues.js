@@ -1,0 +1,152 @@
+// How is one queue, what does it promise, and do its sums hold?
+import { get, may } from "../js/api.js";
+import { Charts } from "../js/charts.js";
+import { $, h, setText, swap } from "../js/dom.js";
+import { History, RANGES } from "../js/history.js";
+import { bind } from "../js/keys.js";
+import { live } from "../js/live.js";
+import { askMode } from "../js/modeswitch.js";
+import { shape, stateShape } from "../js/shapes.js";
+import { forecastWords, stateWord } from "../js/states.js";
+import { age, bytes, clock, count, duration, isKnown, percent, plural, rate } from "../js/units.js";
+import { at, currentItem, facts, part, reading, setItem, startPage } from "./page.js";
+
+const root = $("[data-root]");
+const nav = h("nav", { "aria-label": "queues" });
+const detail = h("div", { class: "detail" });
+root.replaceChildren(h("div", { class: "split" }, nav, detail));
+let current = currentItem();
+let shownFor = "";
+const history_ = new History();
+const head = h("div");
+const sums = h("div");
+const measures = h("div");
+const tenants = h("div");
+const contractNode = h("div");
+const chartsRoot = h("div", { class: "charts" });
+const charts = new Charts(chartsRoot, history_, (key) => { history_.range = RANGES.find((r) => r.key === key) || RANGES[1]; loadHistory(); });
+detail.append(head, chartsRoot, h("div", { class: "twocol" }, part("Does it add up?", "counted since the gate began", sums), part("Measured", "rates over 5\u00a0s, waits over 60\u00a0s", measures)), part("Tenants of this queue", null, tenants), part("Contract", "the promise in testable form, made from the policy", contractNode));
+
+function loadHistory() {
+  return history_.load(history_.range, live.now()).then(draw, draw);
+}
+
+/** @param {string} name */
+function open(name) {
+  current = name;
+  setItem(name);
+  charts.depths = [];
+  shownFor = "";
+  draw();
+}
+
+function draw() {
+  const frame = live.frame;
+  if (!frame) return;
+  const state = live.state();
+  if (!frame.queues.some((q) => q.name === current)) {
+    if (current && !frame.queues.length) return;
+    current = frame.queues[0]?.name || "";
+  }
+  setText($("[data-facts]"), `${plural(frame.queues.length, "queue")}, ${frame.queues.filter((q) => stateShape(q.state) === "ring" || q.state === "closed").length} in bounds`);
+  swap(nav, JSON.stringify([current, state, frame.queues.map((q) => [q.name, q.state, Math.floor((q.oldest_age_ms || 0) / 100)])]), () => frame.queues.map((q) => h("a", { href: `/queues/${encodeURIComponent(q.name)}/`, "aria-current": q.name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(q.name); } },
+    shape(state === "live" ? stateShape(q.state) : "dashed"), h("span", { class: "qn" }, q.name), h("span", { class: "num quiet" }, state === "live" ? age(q.oldest_age_ms) : `last ${age(q.oldest_age_ms)}`))));
+  const q = frame.queues.find((x) => x.name === current);
+  if (!q) { swap(head, "none", () => h("p", { class: "empty-note" }, "No queue is known yet.")); return; }
+  drawHead(q, frame, state);
+  drawSums(q);
+  drawMeasures(q);
+  drawTenants(q, frame);
+  charts.selected = q.name;
+  charts.update({ ...frame, queues: [q] }, [q.name], state, state === "live" ? frame.at_ms : live.now());
+  if (shownFor !== q.name) {
+    shownFor = q.name;
+    reading(contractNode, () => get(`/contracts/${encodeURIComponent(q.name)}`), drawContract);
+  }
+}
+
+function drawHead(q, frame, state) {
+  const words = state === "live" ? forecastWords(q) : { head: "unknown", line: `no samples since ${clock(frame.at_ms)}` };
+  const why = may("operator") ? (state === "live" ? "" : "not possible without a live frame") : "viewers see the mode; an operator may switch it";
+  swap(head, JSON.stringify([q.name, q.state, q.mode, q.mode_reason, Math.floor(frame.at_ms / 1000), state]), () => [h("div", { class: "detail-head" },
+    h("div", {}, h("h2", {}, q.name), h("span", { class: "acts" }, shape(state === "live" ? stateShape(q.state) : "dashed"), state === "live" ? stateWord(q, frame.at_ms) : `last ${clock(frame.at_ms)}`, h("span", { class: "quiet" }, `mode ${q.mode}${q.mode_reason ? `: ${q.mode_reason}` : ""}${q.owner ? `; owner ${q.owner}` : ""}`))),
+    h("div", {}, h("b", {}, words.head), h("br"), h("span", { class: "quiet" }, words.line)),
+    h("div", { class: "joined small" }, ["normal", "saturated", "draining"].map((mode) => h("button", { type: "button", "aria-pressed": q.mode === mode ? "true" : "false", "aria-disabled": why && q.mode !== mode ? "true" : null, title: why || null, onclick: () => { if (!why && q.mode !== mode) askMode(frame, mode, q.name); } }, mode)), h("a", { class: "button", href: `/policies/${encodeURIComponent(q.name)}/` }, "Policy")))]);
+}
+
+/** The identity that must hold at every instant. @param {any} q */
+function drawSums(q) {
+  const t = q.totals || {};
+  const parts = [["waiting", q.depth], ["delayed", q.delayed], ["in flight", q.in_flight], ["succeeded", t.succeeded], ["failed", t.failed], ["expired", t.expired], ["cancelled", t.cancelled], ["superseded", t.superseded], ["shed", t.shed], ["lost", t.lost]];
+  const known = parts.every(([, v]) => isKnown(v)) && isKnown(t.accepted);
+  const total = known ? parts.reduce((n, [, v]) => n + v, 0) : null;
+  const offeredHolds = t.offered === t.accepted + t.refused;
+  const holds = total === t.accepted;
+  const check = (ok) => [shape(ok ? "ring" : "diamond"), ok ? "holds" : "does not hold: this is a defect"];
+  swap(sums, JSON.stringify([t, q.depth, q.delayed, q.in_flight]), () => [h("table", { class: "tight" }, h("tbody", {},
+    line("offered", t.offered, ""), line("= accepted", t.accepted, ""), line("+ refused", t.refused, Object.entries(t.refused_by || {}).filter(([, n]) => Number(n) > 0).map(([r, n]) => `${r} ${count(Number(n))}`).join(", ")), h("tr", {}, h("td", {}), h("td"), h("td", {}, check(offeredHolds))),
+    parts.map(([name, v], i) => line(`${i ? "+" : "accepted ="} ${name}`, v, name === "failed" ? `${count(t.quarantined)} of them were quarantined` : "")), h("tr", {}, h("td", {}, "sum"), h("td", { class: "num ink" }, count(total)), h("td", {}, known ? check(holds) : "a part is unknown")),
+    line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound")))]);
+}
+
+function line(name, value, note) {
+  return h("tr", {}, h("td", {}, name), h("td", { class: "num ink" }, count(value)), h("td", { class: "quiet" }, note || ""));
+}
+
+function drawMeasures(q) {
+  const b = q.bounds || {};
+  const inForce = q.bounds_in_force || b;
+  const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
+  const three = (w) => (w && isKnown(w.p50) ? `p50 ${duration(w.p50)}, p95 ${duration(w.p95)}, p99 ${duration(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
+  const inputs = q.drain?.inputs || {};
+  swap(measures, JSON.stringify([q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
+    ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
+    ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
+    ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
+    ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
+    ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
+    ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
+  ])]);
+}
+
+function drawTenants(q, frame) {
+  const rows = (frame.tenants || []).filter((t) => t.queue === q.name);
+  swap(tenants, JSON.stringify(rows.map((t) => [t.tenant, t.rates, t.depth, t.share])), () => (rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num" }, age(t.oldest_age_ms)), h("td", { class: "num" }, percent(t.share))))))) : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
+}
+
+/** @param {any} c */
+function drawContract(c) {
+  const parts = Object.entries(c).filter(([, v]) => v && typeof v === "object" && !Array.isArray(v));
+  contractNode.replaceChildren(h("p", { class: "part quiet" }, `policy version ${c.policy_version}; `, h("a", { class: "link", href: `/api/v1/contracts/${encodeURIComponent(c.queue)}` }, "as JSON")), h("div", { class: "twocol" }, parts.map(([name, body]) => h("section", { class: "part" }, h("h3", { class: "title ink" }, h("b", {}, name.replaceAll("_", " "))), body.statement ? h("p", { class: "statement" }, body.statement) : null,
+    facts(Object.entries(body).filter(([k, v]) => k !== "statement" && (v === null || typeof v !== "object")).map(([k, v]) => [k.replaceAll("_", " "), v === null ? h("span", { class: "quiet" }, "none") : word(k, v)]))))));
+}
+
+/** @param {string} key @param {any} value */
+function word(key, value) {
+  if (typeof value === "number" && key.endsWith("_s")) return duration(value * 1000);
+  if (typeof value === "number" && key.endsWith("_ms")) return duration(value);
+  if (typeof value === "number" && key.endsWith("bytes")) return bytes(value);
+  if (typeof value === "number" && key.endsWith("share")) return percent(value);
+  return typeof value === "number" ? (Number.isInteger(value) ? count(value) : String(value)) : typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
+}
+
+function move(step) {
+  const names = (live.frame?.queues || []).map((q) => q.name);
+  if (names.length) open(names[(names.indexOf(current) + step + names.length) % names.length]);
+}
+
+function stepRange(step) {
+  const i = RANGES.findIndex((r) => r.key === history_.range.key);
+  history_.range = RANGES[Math.max(0, Math.min(RANGES.length - 1, i + step))];
+  loadHistory();
+}
+
+bind({ keys: "J", label: "Next queue", group: "Queues", run: () => move(1) });
+bind({ keys: "K", label: "Queue before", group: "Queues", run: () => move(-1) });
+bind({ keys: "[", label: "Shorter time range", group: "Time", run: () => stepRange(-1) });
+bind({ keys: "]", label: "Longer time range", group: "Time", run: () => stepRange(1) });
+bind({ keys: "Space", label: "Hold the charts, or let them run", group: "Time", run: () => { charts.heldAt = charts.heldAt ? null : live.now(); draw(); } });
+startPage({ draw: (frame) => { history_.append(frame); draw(); } });
+setInterval(() => { if (live.state() !== "live") draw(); }, 1000);
+window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });
+loadHistory();
