@@ -43,7 +43,8 @@ def test_the_worst_value_is_kept() -> None:
 def test_an_unknown_value_neither_fires_nor_clears() -> None:
     assert set(play([31.0] * 5 + [None] + [31.0] * 9)[1]) == {""}
     watch, acts = play([None], watch=Watch(firing=True, valued_at_ms=0, peak=40.0))
-    assert watch.firing and acts == [""]
+    assert watch.firing
+    assert acts == [""]
 
 
 def test_a_gap_does_not_count_towards_the_duration() -> None:
@@ -54,7 +55,7 @@ def test_a_gap_does_not_count_towards_the_duration() -> None:
 
 def test_equal_thresholds_clear_below_them() -> None:
     rule = Rule(1, "x", "", "no_consumer", 1.0, 1.0, 0.0)
-    watch, acts = play([1.0, 1.0, 0.0], rule=rule)
+    _, acts = play([1.0, 1.0, 0.0], rule=rule)
     assert acts == ["fire", "", "clear"]
 
 

@@ -8,8 +8,8 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshot_maker import Plant, make_queue, make_snapshot
 
+from tests.unit.snapshot_maker import Plant, make_queue, make_snapshot
 from workers.forecast.drain import Outlook, Rules, band, drain_facts, forecast, one_slot_fewer
 from workers.forecast.fullness import nearest_bound
 from workers.forecast.load import Load, read_load
@@ -75,7 +75,8 @@ def test_one_slot_fewer_takes_twice_as_long_with_two() -> None:
     plant.play(12)
     now = outlook_of(plant)
     fewer = one_slot_fewer([load_of(plant)], {}, total_slots=2)["normal"]
-    assert now.seconds and fewer.seconds == pytest.approx(2 * now.seconds, rel=0.1)
+    assert now.seconds
+    assert fewer.seconds == pytest.approx(2 * now.seconds, rel=0.1)
 
 
 def test_no_worker_is_stalled() -> None:
@@ -100,7 +101,8 @@ def test_arrivals_twice_the_service_are_growing_and_full_in_the_time_it_takes() 
         held_bytes=0,
         cost_ms=0,
     )
-    assert fill is not None and fill.bound == "count"
+    assert fill is not None
+    assert fill.bound == "count"
     assert fill.seconds == pytest.approx((1000 - held) / 10, rel=0.15)
 
 

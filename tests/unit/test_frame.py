@@ -9,9 +9,9 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from frame_schema import FRAME
-from snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot
 
+from tests.unit.frame_schema import FRAME
+from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot
 from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame
 from workers.metrics.history import History
 from workers.store.bins import bin_value_ms
@@ -174,7 +174,8 @@ def test_under_saturated_the_bounds_in_force_shrink_and_a_closed_queue_says_so()
     assert rows["normal"]["bounds_in_force"]["count"] == 500
     assert rows["normal"]["bounds"]["count"] == 1000
     assert rows["bulk"]["state"] == "closed"
-    assert frame["mode_automatic"] and "low mark" in frame["mode_leaves"]
+    assert frame["mode_automatic"]
+    assert "low mark" in frame["mode_leaves"]
 
 
 def test_a_redis_that_is_full_is_failed_after_three_seconds() -> None:

@@ -61,7 +61,9 @@ def test_only_the_leader_works_and_all_stop() -> None:
     assert led.wait(5)
     stop.set()
     idle.join(5), busy.join(5)
-    assert not ran.is_set() and not idle.is_alive() and not busy.is_alive()
+    assert not ran.is_set()
+    assert not idle.is_alive()
+    assert not busy.is_alive()
 
 
 class LeaseStore:
@@ -84,10 +86,12 @@ def test_one_leads_and_another_takes_over_on_release() -> None:
     store = LeaseStore()
     first, second = Leadership(store, "first"), Leadership(store, "second")
     first.renew(), second.renew()
-    assert first.leads() and not second.leads()
+    assert first.leads()
+    assert not second.leads()
     first.release()
     second.renew()
-    assert second.leads() and not first.leads()
+    assert second.leads()
+    assert not first.leads()
 
 
 def test_a_leader_without_redis_leads_until_its_lease_ends() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from snapshot_maker import Plant, make_queue, make_snapshot
-
+from tests.unit.snapshot_maker import Plant, make_queue, make_snapshot
 from workers.metrics.history import History
 from workers.metrics.rates import queue_rates, sum_rates
 

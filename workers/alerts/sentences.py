@@ -20,7 +20,7 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
     if measure == "quarantine_count":
         return f"{where}: {_count(value)} jobs are in quarantine, the rule says {put_number(threshold)}."
     if measure == "quarantine_age_s":
-        return f"{where}: a job has been in quarantine for {_age(value)}, the rule says {put_duration(threshold)}."
+        return f"{where}: a job is in quarantine for {_age(value)}, the rule says {put_duration(threshold)}."
     return f"{where}: {measure} is past {threshold:g}."
 
 

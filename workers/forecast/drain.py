@@ -82,7 +82,7 @@ def one_slot_fewer(
 
 
 def band(load: Load, outlook: Outlook) -> tuple[float, float] | None:
-    """(low, high) in s, from the service-time distribution and from how many jobs the rates were counted on."""
+    """(low, high) in s, from the service-time distribution and the counts behind the rates."""
     if outlook.seconds is None or outlook.flow is None or outlook.seconds <= 0:
         return None
     served, arriving = outlook.flow.served, outlook.flow.arriving

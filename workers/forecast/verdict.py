@@ -162,7 +162,7 @@ def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
             "draining would refuse new work and run none of this."
         )
     if drain.get("reason", "").startswith("starved"):
-        return f"{name} is {drain['reason']}: give it reserved slots or add workers; more weight would not help it."
+        return f"{name} is {drain['reason']}: reserved slots or more workers help, weight does not."
     if drain["state"] == "growing" and mode == "normal":
         share = queue["saturated_share"]
         room = (

@@ -22,7 +22,7 @@ Latest = Callable[[], tuple[dict[str, Any], dict[str, Any]] | None]
 
 
 class Alerter:
-    """Rules against the newest frame. The open alerts live in the database, so a new leader goes on with them."""
+    """Rules against the newest frame. Open alerts live in the database: a new leader goes on with them."""
 
     def __init__(self, latest: Latest, *, installation: str, courier: Courier | None = None) -> None:
         self._latest = latest

@@ -1,4 +1,4 @@
-"""Is every quarantined job in the database? Copied first and forgotten in Redis after, so that nothing is lost."""
+"""Is every quarantined job in the database? Copied first and forgotten in Redis after: none is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRACEBACK_CHARS = 60_000
 
 
 class Recorder:
-    """Idempotent by operation id: dying between the copy and the forgetting copies once more, and adds nothing."""
+    """Idempotent by operation id: dying between copy and forgetting copies once more and adds nothing."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -40,7 +40,7 @@ class Pace:
 
 
 class Replayer:
-    """The id of a replay follows from batch and job, and the gate knows an id again: killed half way doubles nothing."""
+    """Ids follow from batch and job, and the gate knows an id again: killed half way, it doubles nothing."""
 
     def __init__(self, store: Store, latest: Latest) -> None:
         self._store = store

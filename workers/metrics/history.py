@@ -35,7 +35,7 @@ class History:
     """Snapshots of one uninterrupted life of Redis's counters, oldest first.
 
     A counter or a clock that goes back means that Redis lost data: what was before can no longer be
-    subtracted from what is now, so it is dropped and the loss is kept as the reason for the nulls that follow.
+    subtracted from what is now. It is dropped, and the loss is kept as the reason for the nulls to come.
     """
 
     snapshots: deque[Snapshot] = field(default_factory=deque)

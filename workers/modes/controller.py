@@ -1,4 +1,4 @@
-"""Should the mode change, and because of which figure? Hysteresis and hold times, never a gap in the samples."""
+"""Should the mode change, and because of which figure? With hysteresis, and never because of a gap."""
 
 from __future__ import annotations
 

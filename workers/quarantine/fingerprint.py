@@ -1,4 +1,4 @@
-"""Which failures have the same cause? Error type, the project's own last frame, the message without its numbers."""
+"""Which failures have the same cause? Same error, same own frame, same message but for its numbers."""
 
 from __future__ import annotations
 
