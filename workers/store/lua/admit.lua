@@ -98,8 +98,9 @@ local function bound_passed(o, q, v, cost)
 end
 
 -- When to come back, in ms. The k-th client refused needs about k service times more than the first,
--- so each takes the next place in a line of promised returns; the line is never longer than twice
--- what draining all that waits would take, or two seconds.
+-- so each takes the next place in a line of promised returns. The line is as long as twice what
+-- draining all that waits would take, at least two seconds; who finds it full begins it anew, so that
+-- a crowd is spread over its length and does not return in one moment.
 local function retry_after(q, v, reason)
   if reason == 'mode' or reason == 'unavailable' then
     if v.till then return math.max(1000, v.till - now) end
@@ -108,15 +109,16 @@ local function retry_after(q, v, reason)
   if reason == 'size' then return 60000 end
   local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
   local step, base = 50, 2000
-  if rate > 0 then step = 1000 / rate; base = step end
-  local longest = math.min(300000, math.max(2000, base, 2 * step * (v.depth + 1)))
-  local at = math.max(now + base, math.min(v.next_return + step, now + longest))
+  if rate > 0 then step = 1000 / rate; base = math.min(step, 150000) end
+  local longest = math.min(300000, math.max(2000, 2 * base, 2 * step * (v.depth + 1)))
+  local at = math.max(now + base, v.next_return + step)
+  if at > now + longest then at = now + base end
   v.next_return = at
   redis.call('HSET', totals_key(q), 'next_return', string.format('%.0f', at))
   return at - now
 end
 
-local verdicts, accepted, fresh = {}, {}, {}
+local verdicts, accepted, fresh, keyed = {}, {}, {}, {}
 local refusal
 for i = 5, #ARGV, 2 do
   local o = cmsgpack.unpack(ARGV[i])
@@ -133,15 +135,18 @@ for i = 5, #ARGV, 2 do
       accepted[#accepted + 1] = verdict
     else
       verdict = {o.i, 'duplicate', q, rec.s}
+      verdict.fresh = fresh[o.i] and true
     end
   elseif redis.call('ZSCORE', root .. 'tombstones', o.i) then
     bump(q, o.n, 'tombstone_hits', 1)
     verdict = {o.i, 'duplicate', q, 'cancelled'}
   elseif o.ik then
-    local known = redis.call('HMGET', root .. 'idempotency:' .. o.n .. '|' .. o.ik, 'id', 'hash')
+    local slot = o.n .. '|' .. o.ik
+    local known = keyed[slot] or redis.call('HMGET', root .. 'idempotency:' .. slot, 'id', 'hash')
     if known[1] then
-      if known[2] == o.ih then verdict = {known[1], 'duplicate', q, 'pending'}
+      if known[2] == (o.ih or '') then verdict = {known[1], 'duplicate', q, 'pending'}
       else verdict = {o.i, 'conflict', q, known[1]} end
+      verdict.fresh = keyed[slot] and true
     end
   end
   if not verdict then
@@ -161,6 +166,7 @@ for i = 5, #ARGV, 2 do
       verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
       accepted[#accepted + 1] = verdict
       fresh[o.i] = {s = 'waiting', r = o.r}
+      if o.ik then keyed[o.n .. '|' .. o.ik] = {o.i, o.ih or ''} end
       if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
       v.bytes = v.bytes + o.b
       local t = tenant_view(q, o.n)
@@ -173,7 +179,7 @@ end
 
 if whole and refusal then
   for i, verdict in ipairs(verdicts) do
-    if verdict[2] == 'accepted' then
+    if verdict[2] == 'accepted' or verdict[2] == 'retry' or verdict.fresh then
       verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], n = verdict.n}
     end
   end
@@ -207,6 +213,7 @@ for _, verdict in ipairs(accepted) do
       -- A later link of an admitted canvas. Where the link before it was cancelled, it ends here.
       redis.call('HDEL', root .. 'links', id)
       redis.call('ZREM', root .. 'links:until', id)
+      redis.call('ZREM', root .. 'settled', id) -- a task that was replaced ended under this id before
       local parent = read_record(verdict[6])
       cancelled = redis.call('ZSCORE', root .. 'tombstones', verdict[6]) or (parent and (parent.cr or parent.s == 'cancelled'))
     end
@@ -228,7 +235,7 @@ for _, verdict in ipairs(accepted) do
     end
     if o.ik then
       local key = root .. 'idempotency:' .. n .. '|' .. o.ik
-      redis.call('HSET', key, 'id', id, 'hash', o.ih)
+      redis.call('HSET', key, 'id', id, 'hash', o.ih or '')
       redis.call('PEXPIRE', key, 86400000)
     end
     verdict[4] = rec.s
@@ -251,6 +258,6 @@ for i, verdict in ipairs(verdicts) do
   local kind = verdict[2]
   if kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
   elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
-  else verdict.n = nil; out[i] = verdict end
+  else verdict.n = nil; verdict.fresh = nil; out[i] = verdict end
 end
 return cmsgpack.pack({now, out})
