@@ -1,0 +1,212 @@
+"""Start everything here, keep it running, and stop all of it on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+
+from ...actions import bootstrap
+from ...actions.change_policy import newest_versions
+from ...actions.gate import open_gate
+from ...supervise import plans, ports, server
+from ...supervise.claim import AlreadyClaimed, Claim
+from ...supervise.kept import keep_secret
+from ...supervise.supervisor import ChildFailed, StopAsked, Supervisor
+
+SHIPPED_QUEUES: Final = ("critical", "urgent", "normal", "bulk")
+#: Loading a large append-only file takes its time.
+SERVER_READY_S: Final = 120.0
+WEB_READY_S: Final = 60.0
+
+
+class Command(BaseCommand):
+    help = "Start Redis, web, workers, monitor and the demonstration here; Ctrl-C stops all of it."
+    requires_system_checks: ClassVar[list[str]] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.started_at = time.monotonic()
+        self.data_dir = Path(settings.SLUICEGATE_DATA_DIR)
+        try:
+            claim = Claim(self.data_dir)
+        except AlreadyClaimed as fault:
+            raise CommandError(str(fault)) from None
+        supervisor = Supervisor(self.data_dir, say=self._say)
+        try:
+            found = supervisor.records.end_leftovers()
+            if found:
+                self._say(f"ended what an earlier run left: {', '.join(found)}")
+            self._check_port()
+            supervisor.listen_for_signals()
+            self._run(supervisor)
+        finally:
+            claim.release()
+
+    def _run(self, supervisor: Supervisor) -> None:
+        fault: Exception | None = None
+        try:
+            self._start(supervisor)
+            supervisor.run()
+        except StopAsked:
+            pass
+        except (ChildFailed, server.ServerMissing, DatabaseError) as caught:
+            fault = caught
+        finally:
+            connections.close_all()
+            supervisor.stop()
+        if fault is not None:
+            raise CommandError(str(fault)) from None
+        self._say(f"stopped; what was accepted is kept in {_shown(self.data_dir)}")
+
+    def _start(self, supervisor: Supervisor) -> None:
+        if settings.SLUICEGATE_EMBEDDED:
+            self._start_server(supervisor)
+        else:
+            self._check_server()
+        self._say("database: bringing its tables up to date")
+        call_command("migrate", verbosity=0, interactive=False)
+        fresh = self._prepare()
+        installation = plans.Installation(
+            root=Path(settings.BASE_DIR),
+            data_dir=self.data_dir,
+            port=settings.SLUICEGATE_PORT,
+            redis_url=settings.SLUICEGATE_REDIS_URL,
+            concurrency=settings.SLUICEGATE_WORKERS,
+            queues=list(dict.fromkeys([*SHIPPED_QUEUES, *newest_versions()])),
+            sink_port=ports.find_free() if settings.SLUICEGATE_DEMO else None,
+        )
+        connections.close_all()
+        if installation.sink_port is not None:
+            supervisor.start(plans.plan_sink(installation))
+        self._say(f"web, monitor and workers ({installation.concurrency} at a time): starting")
+        supervisor.start(plans.plan_web(installation))
+        web = supervisor.children[-1]
+        supervisor.start(plans.plan_monitor(installation))
+        supervisor.start(plans.plan_workers(installation))
+        supervisor.wait_until(
+            lambda: ports.is_alive(installation.port), child=web, within_s=WEB_READY_S, what="the web process"
+        )
+        if installation.sink_port is not None:
+            supervisor.start(plans.plan_workload(installation))
+        self._greet(fresh)
+
+    def _start_server(self, supervisor: Supervisor) -> None:
+        binary = server.find_binary()
+        socket_path = Path(settings.SLUICEGATE_SOCKET_PATH)
+        server.link_socket_directory(socket_path, self.data_dir)
+        if server.is_listening(socket_path):
+            raise server.ServerMissing(
+                f"another server, not started by this installation, listens on {socket_path}; stop it first"
+            )
+        configuration = server.write_configuration(
+            self.data_dir / "redis",
+            socket_path=socket_path,
+            pid_file=self.data_dir / "run" / "redis.pid",
+            durability=settings.SLUICEGATE_DURABILITY,
+            max_memory_bytes=settings.SLUICEGATE_MAX_MEMORY_BYTES,
+        )
+        megabytes = settings.SLUICEGATE_MAX_MEMORY_BYTES // (1024 * 1024)
+        self._say(
+            f"redis: {binary.name} in {_shown(self.data_dir / 'redis')}, append-only file "
+            f"{settings.SLUICEGATE_DURABILITY}, at most {megabytes} MiB"
+        )
+        child = supervisor.start(plans.plan_server(binary, configuration, self.data_dir))
+        supervisor.wait_until(
+            lambda: server.answers(socket_path), child=child, within_s=SERVER_READY_S, what="the Redis server"
+        )
+
+    def _check_server(self) -> None:
+        health = open_gate().health()
+        if health["state"] in ("down", "timeout", "auth", "error"):
+            raise server.ServerMissing(
+                f"the server that SLUICEGATE_REDIS_URL names does not serve ({health['state']}): {health['detail']}"
+            )
+        self._say(f"redis: {health.get('version')} at the address in SLUICEGATE_REDIS_URL, {health['state']}")
+        if health.get("policy") not in (None, "noeviction"):
+            self._say(
+                f"redis: WARNING: maxmemory-policy is {health['policy']}; accepted jobs may be evicted; set noeviction"
+            )
+
+    def _prepare(self) -> dict[str, str]:
+        """Users, keys, policies; gives the secrets that were made just now."""
+        fresh: dict[str, str] = {}
+        if not settings.SLUICEGATE_OPERATOR_PASSWORD:
+            password, is_new = keep_secret(self.data_dir / "operator_password", length_bytes=12)
+            # Once the user is there, its password is the operator's own affair.
+            if not get_user_model().objects.filter(username="operator").exists():
+                settings.SLUICEGATE_OPERATOR_PASSWORD = password
+            if is_new:
+                fresh["password"] = password
+        if not settings.SLUICEGATE_API_KEY:
+            key, is_new = keep_secret(self.data_dir / "api_key", prefix="sg_default_", length_bytes=24)
+            settings.SLUICEGATE_API_KEY = key
+            if is_new:
+                fresh["key"] = key
+        bootstrap.prepare_database()
+        bootstrap.restore_gate(open_gate())
+        return fresh
+
+    def _check_port(self) -> None:
+        port = settings.SLUICEGATE_PORT
+        if not ports.is_free(port):
+            raise CommandError(
+                f"port {port} is taken; set SLUICEGATE_PORT to a free one, for instance {ports.find_free()}"
+            )
+
+    def _greet(self, fresh: dict[str, str]) -> None:
+        base = f"http://127.0.0.1:{settings.SLUICEGATE_PORT}"
+        password = (
+            f"password {fresh['password']} (shown once, kept in {_shown(self.data_dir / 'operator_password')})"
+            if "password" in fresh
+            else _where("password", "SLUICEGATE_OPERATOR_PASSWORD", self.data_dir / "operator_password")
+        )
+        job = (
+            '{"task": "drill.echo", "args": ["hello"]}'
+            if settings.SLUICEGATE_DRILLS
+            else (
+                '{"task": "images.thumbnail", "kwargs": {"sample": {"width": 640, "height": 480, "seed": 1}}, "queue": "bulk"}'
+            )
+        )
+        key = fresh.get("key") or (
+            f"$(cat {shlex.quote(str(_shown(self.data_dir / 'api_key')))})"
+            if "SLUICEGATE_API_KEY" not in os.environ
+            else "$SLUICEGATE_API_KEY"
+        )
+        for line in (
+            f"look at   {base}/",
+            f"log in    user operator, {password}",
+            f"submit    curl -H \"Authorization: Bearer {key}\" -H 'Content-Type: application/json' "
+            f"-d '{job}' {base}/api/v1/jobs",
+            f"data      {_shown(self.data_dir)}: database, Redis files, secrets; logs in {_shown(self.data_dir / 'log')}",
+            "stop      Ctrl-C",
+        ):
+            self._print(line)
+        self._say(f"up after {time.monotonic() - self.started_at:.1f} s")
+
+    def _say(self, text: str) -> None:
+        self._print(f"{time.strftime('%H:%M:%S')} {text}")
+
+    def _print(self, text: str) -> None:
+        try:
+            print(text, flush=True)
+        except OSError:
+            # The terminal is gone: what is running is stopped all the same, and in order.
+            sys.stdout = open(os.devnull, "w")
+
+
+def _where(what: str, variable: str, path: Path) -> str:
+    return f"{what} as {variable} says" if os.environ.get(variable) else f"{what} in {_shown(path)}"
+
+
+def _shown(path: Path) -> Path:
+    """Relative to where the person stands, when that is shorter."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

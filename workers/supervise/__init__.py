@@ -1,0 +1,1 @@
+"""How does one command start every process, keep it running and leave none behind?"""

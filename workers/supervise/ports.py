@@ -1,0 +1,33 @@
+"""Is a port free, and which one is?"""
+
+from __future__ import annotations
+
+import socket
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the server itself will: a port in TIME_WAIT is no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def find_free() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_alive(port: int) -> bool:
+    """Whether the web process answers /healthz."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=0.5) as line:
+            line.settimeout(2.0)
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            return b" 200 " in line.recv(64)
+    except OSError:
+        return False
