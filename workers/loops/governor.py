@@ -36,6 +36,8 @@ class Governor:
         self._stored = "normal"  # the installation's mode as the store had it last
         self._operators = False
         self._outage = ""  # the mode before an outage that the store could not write
+        self._refused = False  # whether the store could not write a mode just now
+        self._applied_at_ms: dict[str, int] = {}
 
     def tick(self) -> bool:
         found = self._latest()
@@ -51,13 +53,14 @@ class Governor:
 
         Not over a mode that an operator set: that one stands, and the newest row must go on saying so.
         """
-        if modes is not None:
-            entry = modes.get("*") or {}
+        entry = (modes or {}).get("*") or {}
+        if modes is not None and self._seen_at_ms >= self._applied_at_ms.get("*", 0):
             self._stored = str(entry.get("mode") or "normal")
             self._operators = bool(entry) and not entry.get("automatic") and self._stored != "normal"
         now_ms = self._store.clock.now_ms()
         broken = redis_failed(self._health(), now_ms=now_ms)
-        if broken and not self._outage and not self._operators and self._stored != "failed":
+        unheld = modes is None or self._refused
+        if broken and unheld and not self._outage and not self._operators and self._stored != "failed":
             self._outage = self._stored
             self._note(self._stored, "failed", broken, now_ms)
         elif not broken and self._outage and modes is not None:
@@ -91,6 +94,8 @@ class Governor:
         for scope in set(self._memories) - set(scopes):
             del self._memories[scope]
         for scope, seen in scopes.items():
+            if now_ms < self._applied_at_ms.get(scope, 0):
+                continue  # the snapshot is older than what was done since
             memory, change = decide(
                 self._memories.get(scope, Memory()),
                 seen,
@@ -118,9 +123,16 @@ class Governor:
         except StoreUnavailable as exc:
             # A Redis that cannot be written cannot hold the mode either: the frame says failed by itself.
             log.debug("mode %s not written: %s", change.mode, exc.reason)
+            self._refused = True
             return
+        self._refused = False
         if done["kept"]:
             return
+        self._applied_at_ms[scope] = int(done["after"]["since_at_ms"])
+        if scope == "*":
+            self._stored = change.mode
+            if self._outage and change.mode == "failed":
+                return  # written down when the outage began
         before = (done["before"] or {}).get("mode") or "normal"
         log.info("%s: %s to %s: %s", scope, before, change.mode, change.reason)
         self._unwritten.append(

@@ -28,9 +28,18 @@ class Leadership:
         self._store = store
         self._holder = holder
         self._led_until = 0.0
+        self._away = False  # Redis could not be asked just now
+        self._last = False  # whether this one held the lease when Redis was last asked
 
     def leads(self) -> bool:
         return time.monotonic() < self._led_until
+
+    def leads_or_waits(self) -> bool:
+        """Also true for the last leader while Redis is away: it keeps asking and writes the outage down.
+
+        Without Redis it can change nothing there, so that two could hardly get in each other's way.
+        """
+        return self.leads() or (self._away and self._last)
 
     def renew(self) -> bool:
         """One step of the loop that keeps the lease."""
@@ -42,8 +51,9 @@ class Leadership:
                 self._led_until = asked_at + LEASE_MS / 1000 - 0.5
             else:
                 self._led_until = 0.0
+            self._away, self._last = False, self.leads()
         except StoreUnavailable:
-            pass  # what is held runs out by itself
+            self._away = True  # what is held runs out by itself
         if led != self.leads():
             log.info("%s leads%s", self._holder, "" if self.leads() else " no longer")
         return False

@@ -66,13 +66,14 @@ class Monitor:
         store, latest, queues = self.store, self.sampler.latest, self.sampler.queues
         return [
             Loop("leader", RENEW_S, self.leadership.renew, leader_only=False, burst=1),
-            Loop("sampler", sampler.INTERVAL_S, self.sampler.tick, burst=1),
+            Loop("sampler", sampler.INTERVAL_S, self.sampler.tick, burst=1, through_outage=True),
             Loop("facts", facts.INTERVAL_S, self.facts.tick, burst=1),
             Loop("historian", historian.INTERVAL_S, self.historian.tick, burst=1),
             Loop(
                 "governor",
                 governor.INTERVAL_S,
                 governor.Governor(store, latest, self.sampler.read_health).tick,
+                through_outage=True,
             ),
             Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
             Loop("promoter", reaper.PROMOTE_S, reaper.Promoter(store, queues).tick),
@@ -93,7 +94,13 @@ class Monitor:
             signal.signal(number, lambda *_: self.stop.set())
         self.leadership.renew()
         threads = [
-            LoopThread(loop, stop=self.stop, leads=self.leadership.leads, after=close_old_connections)
+            LoopThread(
+                loop,
+                stop=self.stop,
+                leads=self.leadership.leads,
+                leads_or_waits=self.leadership.leads_or_waits,
+                after=close_old_connections,
+            )
             for loop in self.loops()
         ]
         for thread in threads:

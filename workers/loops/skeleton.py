@@ -24,6 +24,7 @@ class Loop:
     tick: Callable[[], bool]
     leader_only: bool = True
     burst: int = 20
+    through_outage: bool = False  # the last leader goes on with it while Redis is away
 
 
 class LoopThread(threading.Thread):
@@ -35,12 +36,13 @@ class LoopThread(threading.Thread):
         *,
         stop: threading.Event,
         leads: Callable[[], bool],
+        leads_or_waits: Callable[[], bool] | None = None,
         after: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(name=f"monitor-{loop.name}", daemon=True)
         self.loop = loop
         self._stop_event = stop
-        self._leads = leads
+        self._leads = leads if leads_or_waits is None or not loop.through_outage else leads_or_waits
         self._after = after
         self._said: tuple[str, float] = ("", 0.0)
 

@@ -10,9 +10,7 @@ from ..forecast.wording import put_duration, put_share
 from .effect import is_over
 
 GAP_MS = 5_000  # longer than this between two samples, and every hold starts anew
-FAILED_HOLD_MAX_S = (
-    15.0  # the cause of "failed" is a fact, not a trend: it need not be gone for a full minute
-)
+FAILED_HOLD_MAX_S = 10.0  # its cause is a fact, not a trend: it need not be gone for a full minute
 DRAINED_HOLD_MS = 2_000
 AUTHOR = "monitor"
 

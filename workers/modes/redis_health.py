@@ -22,5 +22,5 @@ def redis_failed(health: Mapping[str, Any], *, now_ms: int) -> str:
     since = health.get("since_at_ms")
     if said is None or since is None or now_ms - int(since) < FAILED_AFTER_MS:
         return ""
-    detail = health.get("detail")
+    detail = health.get("detail") if health.get("state") == "readonly" else ""
     return f"{said} ({detail})" if detail else said
