@@ -39,7 +39,7 @@ def measure_delay(bench: Bench, rounds: int) -> list[Comparison]:
 
 
 def measure_drain(bench: Bench, rounds: int) -> list[Comparison]:
-    """Noop jobs a second through one worker of two processes, acks late, from a full queue to an empty one."""
+    """Noop jobs a second through one worker of two processes, acks late, until the queue is empty."""
     found = []
     for prefetch in (1, 4):
 
@@ -101,7 +101,7 @@ def measure_bytes(bench: Bench, rounds: int) -> list[Comparison]:
 
 
 def measure_urgent(bench: Bench, rounds: int) -> list[Comparison]:
-    """How long an urgent job waits (p50 and p99) while one worker of two processes works off a bulk backlog."""
+    """How long an urgent job waits (p50, p99) while one worker of two processes works off a bulk backlog."""
     policies = {"urgent": {**WIDE, "strict_rank": 1}, "bulk": {**WIDE, "weight": 1}}
     p50s: dict[str, list[float]] = {"gate": [], "stock": []}
 
@@ -121,7 +121,8 @@ def measure_urgent(bench: Bench, rounds: int) -> list[Comparison]:
         return _percentile(waits, 0.99)
 
     gate, stock = measure_pairs(rounds, lambda: p99("gate"), lambda: p99("stock"))
-    note = f"{URGENT_JOBS} urgent jobs at {URGENT_PER_S:.0f}/s beside {BULK_JOBS} bulk jobs of {BULK_SECONDS * 1000:.0f} ms"
+    bulk = f"{BULK_JOBS} bulk jobs of {BULK_SECONDS * 1000:.0f} ms"
+    note = f"{URGENT_JOBS} urgent jobs at {URGENT_PER_S:.0f}/s beside {bulk}"
     return [
         _compare("urgent wait p50", "ms", p50s["gate"], p50s["stock"], None, note),
         _compare("urgent wait p99", "ms", gate, stock, None, note),

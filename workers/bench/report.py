@@ -43,9 +43,8 @@ def format_table(comparisons: Sequence[Comparison]) -> str:
         row = comparison.as_document()
         first, second = comparison.sides
         aim = "" if row["aim"] is None else f"{row['aim']} {'met' if row['met'] else 'NOT met'}"
-        lines.append(
-            f"{row['name']:<20}{_cell(row[first]):>26}{_cell(row[second]):>26}{_cell(row['ratio'], 2):>22}  {aim}"
-        )
+        figures = f"{_cell(row[first]):>26}{_cell(row[second]):>26}{_cell(row['ratio'], 2):>22}"
+        lines.append(f"{row['name']:<20}{figures}  {aim}")
         columns = "" if comparison.sides == ("gate", "stock") else f"; columns: {first}, {second}"
         lines.append(f"    {row['unit']}; {row['note']}{columns}")
     return "\n".join(lines)

@@ -112,7 +112,9 @@ def _percentiles(bins: Counter[int]) -> dict[str, float | None]:
 
 
 def format_scoreboard(document: dict[str, Any]) -> str:
-    columns = f"{'jobs':>8}{'offered':>9}{'accepted':>10}{'refused':>9}{'failed':>8}{'returned':>10}{'gave up':>9}"
+    columns = (
+        f"{'jobs':>8}{'offered':>9}{'accepted':>10}{'refused':>9}{'failed':>8}{'returned':>10}{'gave up':>9}"
+    )
     lines = [f"{'queue':<12}{columns}   door p50 / p95 / p99 ms  (accepted; refused)"]
     for name, row in [*document["queues"].items(), ("all", document)]:
         latency = row["latency_ms"]

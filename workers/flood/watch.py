@@ -10,6 +10,8 @@ from ..exceptions import StoreUnavailable
 from ..store import Store
 
 POLL_S = 0.1
+#: Redis's memory is read at each so many readings.
+MEMORY_EVERY = 5
 
 
 class Watch:
@@ -22,7 +24,7 @@ class Watch:
         self._first: dict[str, Any] | None = None
         self._last: dict[str, Any] | None = None
         self._peaks: dict[str, dict[str, int]] = {}
-        self._redis_peak: int | None = None
+        self._used_bytes: list[int] = []
         self.readings = 0
         self.failures = 0
 
@@ -37,9 +39,9 @@ class Watch:
 
     def await_drained(self, limit_s: float) -> float | None:
         """Seconds until no queue holds a job that waits or runs; None if that is not so within the limit."""
-        started = time.monotonic()
+        started, seen = time.monotonic(), self.readings
         while time.monotonic() - started < limit_s:
-            if self._last is not None and self.readings > 1:
+            if self._last is not None and self.readings > seen + 1:  # begun after the call
                 rows = self._last["queues"].values()
                 if not any(row["depth"] + row["delayed"] + row["in_flight"] for row in rows):
                     return time.monotonic() - started
@@ -51,11 +53,9 @@ class Watch:
         document: dict[str, Any] = {"readings": self.readings, "failed_readings": self.failures, "queues": {}}
         if self._first is None or self._last is None:
             return document
-        document["redis_used_bytes"] = {
-            "before": self._first["redis"].get("used_bytes"),
-            "peak": self._redis_peak,
-            "after": self._last["redis"].get("used_bytes"),
-        }
+        if self._used_bytes:
+            used = self._used_bytes
+            document["redis_used_bytes"] = {"before": used[0], "peak": max(used), "after": used[-1]}
         for name, row in self._last["queues"].items():
             before = self._first["queues"].get(name, {}).get("totals", {})
             gained = {
@@ -85,7 +85,7 @@ class Watch:
             )
             for key in peaks:
                 peaks[key] = max(peaks[key], int(row[key]))
-        used = snapshot["redis"].get("used_bytes")
-        if used is not None:
-            self._redis_peak = max(self._redis_peak or 0, int(used))
         self._last = snapshot
+        if self.readings % MEMORY_EVERY == 1:
+            used = self._store.health().get("used_bytes")
+            self._used_bytes += [int(used)] if used is not None else []

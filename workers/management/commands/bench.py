@@ -14,8 +14,8 @@ from django.core.management.base import BaseCommand, CommandError
 from ...bench.comparison import Comparison
 from ...bench.measurements import MEASUREMENTS
 from ...bench.report import describe_environment, format_environment, format_table
-from ...bench.server import ServerMissing, find_binary
 from ...bench.sides import Bench
+from ...supervise.server import ServerMissing, find_binary
 
 
 class Command(BaseCommand):
