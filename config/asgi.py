@@ -11,5 +11,8 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 
 from queues_ui.access.body_limit import BodyLimit
 from queues_ui.consumers.routes import routes
+from queues_ui.queries.engine import celery_app
+
+celery_app()  # the first submit must not wait for the tasks to be imported
 
 application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": URLRouter(routes)})

@@ -3,7 +3,9 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-_BROKER_SCHEMES = {"redis": "sluicegate", "rediss": "sluicegates", "unix": "sluicegate+socket"}
+_GATE_SCHEMES = {"redis": "sluicegate", "rediss": "sluicegates", "unix": "sluicegate+socket"}
+_PLAIN_SCHEMES = {"sluicegate": "redis", "sluicegates": "rediss", "sluicegate+socket": "unix"}
+_SENTINEL = "sluicegate+sentinel"
 
 
 def broker_url(redis_url: str) -> str:
@@ -11,15 +13,47 @@ def broker_url(redis_url: str) -> str:
     scheme = urlsplit(redis_url).scheme
     if scheme == "unix":
         return _socket_url("sluicegate+socket", redis_url)
-    if scheme in _BROKER_SCHEMES:
-        return _BROKER_SCHEMES[scheme] + redis_url[len(scheme) :]
-    return redis_url
+    return _GATE_SCHEMES.get(scheme, scheme) + redis_url[len(scheme) :]
 
 
-def result_backend_url(redis_url: str) -> str:
-    if urlsplit(redis_url).scheme == "unix":
-        return _socket_url("redis+socket", redis_url)
-    return redis_url
+def result_backend(redis_url: str) -> tuple[str, dict[str, Any]]:
+    """Celery's name of the same server, and the transport options that it needs."""
+    plain = plain_url(redis_url)
+    parts = urlsplit(plain)
+    if parts.scheme == "unix":
+        return _socket_url("redis+socket", plain), {}
+    if parts.scheme == _SENTINEL:
+        user, _, hosts = parts.netloc.rpartition("@")
+        login = f"{user}@" if user else ""
+        nodes = ";".join(f"sentinel://{login}{host}{_database_path(plain)}" for host in hosts.split(","))
+        return nodes, {"master_name": parts.path.strip("/") or "mymaster"}
+    return plain, {}
+
+
+def channel_host(redis_url: str) -> dict[str, Any]:
+    """The server as the channel layer wants it."""
+    plain = plain_url(redis_url)
+    parts = urlsplit(plain)
+    if parts.scheme != _SENTINEL:
+        return {"address": plain}
+    user, _, hosts = parts.netloc.rpartition("@")
+    nodes = [(host.partition(":")[0], int(host.partition(":")[2] or 26379)) for host in hosts.split(",")]
+    password = unquote(user.partition(":")[2])
+    return {
+        "sentinels": nodes,
+        "master_name": parts.path.strip("/") or "mymaster",
+        "db": int(_query(plain).get("db", 0)),
+        **({"password": password} if password else {}),
+    }
+
+
+def plain_url(redis_url: str) -> str:
+    """redis://, rediss:// or unix://, as redis-py reads it; a sentinel URL stays as it is."""
+    scheme = urlsplit(redis_url).scheme
+    if scheme not in _PLAIN_SCHEMES:
+        return redis_url
+    plain = _PLAIN_SCHEMES[scheme] + redis_url[len(scheme) :]
+    return plain.replace("virtual_host=", "db=") if scheme == "sluicegate+socket" else plain
 
 
 def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, Any]:
@@ -37,11 +71,7 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
     parts = urlsplit(database_url)
     if parts.scheme == "sqlite":
         return database_settings(None, unquote(parts.path))
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ValueError(
-            f"SLUICEGATE_DATABASE_URL: scheme {parts.scheme!r} is not known; use postgresql://user:password@host/name"
-        )
-    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    query = _query(database_url)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
@@ -57,6 +87,13 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
 
 def _socket_url(scheme: str, unix_url: str) -> str:
     parts = urlsplit(unix_url)
-    database = parse_qs(parts.query).get("db", ["0"])[-1]
     password = f":{parts.password}@" if parts.password else ""
-    return f"{scheme}://{password}{parts.path}?virtual_host={database}"
+    return f"{scheme}://{password}{parts.path}?virtual_host={_query(unix_url).get('db', '0')}"
+
+
+def _database_path(url: str) -> str:
+    return f"/{_query(url).get('db', '0')}"
+
+
+def _query(url: str) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(urlsplit(url).query).items()}

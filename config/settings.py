@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from .environ import env
-from .locations import broker_url, database_settings, result_backend_url
+from .env import env, socket_path
+from .locations import broker_url, channel_host, database_settings, result_backend
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -70,6 +70,7 @@ STATIC_URL = "/static/"
 STATIC_ROOT = env.data_dir / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # empty in a checkout; whitenoise warns if it is missing
 STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_ALLOW_ALL_ORIGINS = False
 WHITENOISE_USE_FINDERS = True  # served from the checkout; collectstatic is only needed behind a CDN
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -79,7 +80,7 @@ STORAGES = {
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [{"address": env.redis_url}], "prefix": f"sluicegate:{{{env.gate}}}:live"},
+        "CONFIG": {"hosts": [channel_host(env.redis_url)], "prefix": f"sluicegate:{{{env.gate}}}:live"},
     }
 }
 
@@ -112,21 +113,34 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = env.max_body_bytes
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 
 SLUICEGATE_CELERY_APP = "config.celery.app"
-SLUICEGATE_ALERT_HOSTS = env.alert_hosts
+# Where drills are on, keys may do far more than send to this machine.
+SLUICEGATE_ALERT_HOSTS = env.alert_hosts + (["localhost", "127.0.0.1", "::1"] if env.drills else [])
 SLUICEGATE_INSTALLATION = env.installation
 SLUICEGATE_GATE = env.gate
 SLUICEGATE_REDIS_URL = env.redis_url
 SLUICEGATE_DATA_DIR = env.data_dir
+SLUICEGATE_EMBEDDED = env.embedded
+SLUICEGATE_SOCKET_PATH = socket_path(env.data_dir)
+SLUICEGATE_PORT = env.port
+SLUICEGATE_WORKERS = env.workers
+SLUICEGATE_DEMO = env.demo
+SLUICEGATE_DRILLS = env.drills
+SLUICEGATE_DURABILITY = env.durability
+SLUICEGATE_MAX_MEMORY_BYTES = env.max_memory_bytes
 SLUICEGATE_POLICIES_FILE = BASE_DIR / "config" / "queues.toml"
 SLUICEGATE_ALERTS_FILE = BASE_DIR / "config" / "alerts.toml"
 SLUICEGATE_OPERATOR_PASSWORD = env.operator_password
 SLUICEGATE_API_KEY = env.api_key
 
+_RESULT_URL, _RESULT_OPTIONS = result_backend(env.redis_url)
 CELERY_SETTINGS = {
     "broker_url": broker_url(env.redis_url),
     "broker_transport_options": {"gate": env.gate},
-    "result_backend": result_backend_url(env.redis_url),
-    "result_backend_transport_options": {"global_keyprefix": f"sluicegate:{{{env.gate}}}:result:"},
+    "result_backend": _RESULT_URL,
+    "result_backend_transport_options": {
+        **_RESULT_OPTIONS,
+        "global_keyprefix": f"sluicegate:{{{env.gate}}}:result:",
+    },
     "result_expires": 3600,
     "redis_socket_timeout": 1.5,
     "redis_socket_connect_timeout": 1.5,
@@ -161,6 +175,8 @@ LOGGING = {
         "faults": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["faults"]},
     },
     "root": {"handlers": ["stderr"], "level": env.log_level},
-    "loggers": {"httpx": {"level": "WARNING"}},  # a line for each call that a job makes is noise
-    "loggers": {"django.request": {"handlers": ["faults"], "propagate": False}},
+    "loggers": {
+        "django.request": {"handlers": ["faults"], "propagate": False},
+        "httpx": {"level": "WARNING"},  # a line for each call that a job makes is noise
+    },
 }

@@ -75,7 +75,15 @@ def caller_of_key(secret: str, *, address: str = "") -> Caller | None:
 
 def caller_of_key_row(row: ApiKey, *, address: str = "") -> Caller:
     scopes = frozenset(row.scopes)
-    role = "admin" if "admin" in scopes else "operator" if "operate" in scopes else "viewer" if "read" in scopes else ""
+    role = (
+        "admin"
+        if "admin" in scopes
+        else "operator"
+        if "operate" in scopes
+        else "viewer"
+        if "read" in scopes
+        else ""
+    )
     if role == "admin":
         scopes = ROLE_SCOPES["admin"]
     return Caller(

@@ -40,7 +40,11 @@ class Scope(AuthBase):
         caller = find_caller(request)
         if not caller.scopes.intersection(self.scopes):
             needed = " or ".join(self.scopes)
-            refuse(request, caller, Problem(403, "forbidden", f"This needs the scope {needed}.", field="Authorization"))
+            refuse(
+                request,
+                caller,
+                Problem(403, "forbidden", f"This needs the scope {needed}.", field="Authorization"),
+            )
         if caller.via == "page" and request.method not in SAFE:
             fault = find_csrf_fault(request)
             if fault:
@@ -71,7 +75,11 @@ def find_caller(request: HttpRequest) -> Caller:
 
 def unauthorized(detail: str) -> Problem:
     return Problem(
-        401, "unauthorized", detail, field="Authorization", headers={"WWW-Authenticate": 'Bearer realm="sluicegate"'}
+        401,
+        "unauthorized",
+        detail,
+        field="Authorization",
+        headers={"WWW-Authenticate": 'Bearer realm="sluicegate"'},
     )
 
 

@@ -21,7 +21,11 @@ def is_own_origin(origin: str, host: str) -> bool:
         return False
     if not netloc:
         return False
-    return netloc == host.lower() or origin.lower() in settings.CSRF_TRUSTED_ORIGINS or netloc in settings.ALLOWED_HOSTS
+    return (
+        netloc == host.lower()
+        or origin.lower() in settings.CSRF_TRUSTED_ORIGINS
+        or netloc in settings.ALLOWED_HOSTS
+    )
 
 
 class SameHostCsrf(CsrfViewMiddleware):

@@ -1,4 +1,4 @@
-"""How do stylesheets and scripts get out under ASGI? Read whole: an iterator over a file would block the loop."""
+"""How do stylesheets get out under ASGI? Read whole: an iterator over a file would block the loop."""
 
 from __future__ import annotations
 

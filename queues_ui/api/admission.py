@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import Any, Final
 
+from workers.actions.gate import redis_now_ms
 from workers.exceptions import StoreUnavailable
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
@@ -62,9 +63,8 @@ def admit(store: Store, offers: Sequence[Offer], *, whole: bool = False) -> list
     """Verdicts, or StoreUnavailable with nothing accepted, now or when Redis wakes up."""
     breaker.check()
     try:
-        if not store.clock.is_set:
-            store.promote([])  # any script tells Redis's time; without it "not after" would mean nothing
-        verdicts = store.admit(offers, whole=whole, not_after_ms=store.clock.now_ms() + ANSWER_WITHIN_MS)
+        not_after_ms = redis_now_ms(store) + ANSWER_WITHIN_MS
+        verdicts = store.admit(offers, whole=whole, not_after_ms=not_after_ms)
     except StoreUnavailable as fault:
         breaker.open(fault)
         raise
@@ -90,7 +90,9 @@ def problem_of(verdict: Verdict) -> Problem:
     reason = verdict.reason or "unavailable"
     status = REASON_STATUS.get(reason, 503)
     if status not in (429, 503):
-        return Problem(status, reason, DETAILS.get(reason, reason), queue=verdict.queue, field=_field_at_fault(reason))
+        return Problem(
+            status, reason, DETAILS.get(reason, reason), queue=verdict.queue, field=_field_at_fault(reason)
+        )
     promised = verdict.retry_after_s or 1.0
     seconds = whole_seconds(promised * (1 + random.random() * JITTER))
     return Problem(

@@ -17,15 +17,19 @@ from ..queries.engine import open_gate
 from ..queries.history import show_alert
 from .paging import page_document, page_of
 from .problems import Problem
-from .schemas import Note, ProblemDocument, Snooze
+from .schemas import BODY, Note, ProblemDocument, Snooze
 
 router = Router(tags=["alerts"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 404, 422, 503)}
+FAULTS = dict.fromkeys((401, 403, 404, 422, 503), ProblemDocument)
 
 
 @router.get("/alerts", auth=Scope("read"), response={200: dict, **FAULTS})
 def list_alerts(
-    request: HttpRequest, state: str = "all", queue: str | None = None, before: int | None = None, limit: int | None = None
+    request: HttpRequest,
+    state: str = "all",
+    queue: str | None = None,
+    before: int | None = None,
+    limit: int | None = None,
 ) -> dict[str, Any]:
     """Newest first; `state` is firing, cleared or all."""
     rows = Alert.objects.select_related("rule").prefetch_related("deliveries")
@@ -46,7 +50,7 @@ def list_rules(request: HttpRequest) -> dict[str, Any]:
 
 
 @router.put("/alerts/rules", auth=Scope("operate"), response={200: dict, **FAULTS})
-def write_rules(request: HttpRequest, rules: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
+def write_rules(request: HttpRequest, rules: dict[str, Any] | list[dict[str, Any]] = BODY) -> dict[str, Any]:
     """One rule by its name, a list, or `{"rules": [...]}`; fields left out stay, rules left out too.
 
     `{"name": ..., "remove": true}` removes one.
@@ -93,7 +97,12 @@ def snooze(request: HttpRequest, alert_id: int, wanted: Snooze) -> dict[str, Any
 
 def _with_deliveries(alert: Alert) -> dict[str, Any]:
     sent = [
-        {"target": row.target, "at_ms": int(row.sent_at.timestamp() * 1000), "ok": row.ok, "detail": row.detail}
+        {
+            "target": row.target,
+            "at_ms": int(row.sent_at.timestamp() * 1000),
+            "ok": row.ok,
+            "detail": row.detail,
+        }
         for row in alert.deliveries.all()[:10]
     ]
     return {**show_alert(alert), "deliveries": sent}

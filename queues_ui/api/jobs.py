@@ -19,12 +19,12 @@ from ..queries.engine import known_tasks, open_gate
 from ..queries.operations import find_operation
 from .admission import admit, answer_of
 from .problems import Problem
-from .schemas import Accepted, Job, Jobs, ProblemDocument
+from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument
 from .submission import Manner, make_offer, read_manner
 
 router = Router(tags=["jobs"])
 
-REFUSALS = {code: ProblemDocument for code in (400, 401, 403, 409, 413, 422, 429, 503)}
+REFUSALS = dict.fromkeys((400, 401, 403, 409, 413, 422, 429, 503), ProblemDocument)
 
 
 @router.post("/jobs", auth=Scope("submit"), response={202: Accepted, **REFUSALS}, summary="Submit a job")
@@ -49,7 +49,7 @@ def submit(
 
 
 @router.post("/jobs/bulk", auth=Scope("submit"), response={200: dict, **REFUSALS}, summary="Submit many jobs")
-def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs) -> HttpResponse:
+def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs = BODY) -> HttpResponse:
     """A verdict each, in order; one round trip. `whole` accepts all or none."""
     whole = isinstance(jobs, Jobs) and jobs.whole
     rows = jobs.jobs if isinstance(jobs, Jobs) else jobs
@@ -65,7 +65,13 @@ def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs) -> HttpResponse:
             verdicts[place] = problem.document()
     if whole and len(offers) < len(rows):
         first = next(v for v in verdicts if v)
-        raise Problem(422, "invalid", f"One of the jobs does not fit: {first['detail']}", field="jobs", extra={"verdicts": verdicts})
+        raise Problem(
+            422,
+            "invalid",
+            f"One of the jobs does not fit: {first['detail']}",
+            field="jobs",
+            extra={"verdicts": verdicts},
+        )
     store = open_gate()
     if offers:
         durability = durability_of(store)
@@ -138,7 +144,7 @@ def _tell_first_answer(store: Store, answer: dict[str, Any]) -> None:
 
 def _json(document: dict[str, Any], status: int) -> HttpResponse:
     return HttpResponse(
-        json.dumps(document, ensure_ascii=False, allow_nan=False), status=status, content_type="application/json"
+        json.dumps(document, ensure_ascii=False, allow_nan=False),
+        status=status,
+        content_type="application/json",
     )
-
-

@@ -15,7 +15,7 @@ from .problems import Problem
 from .schemas import ProblemDocument
 
 router = Router(tags=["journal"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 422, 503)}
+FAULTS = dict.fromkeys((401, 403, 422, 503), ProblemDocument)
 
 
 @router.get("/journal", auth=Scope("read"), response={200: dict, **FAULTS})

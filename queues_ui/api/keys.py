@@ -15,7 +15,7 @@ from ..access.door import Scope
 from .schemas import NewKey, ProblemDocument
 
 router = Router(tags=["keys"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 404, 422)}
+FAULTS = dict.fromkeys((401, 403, 404, 422), ProblemDocument)
 
 
 @router.get("/keys", auth=Scope("admin"), response={200: dict, **FAULTS})

@@ -18,7 +18,7 @@ from .problems import Problem
 from .schemas import ModeChange, ProblemDocument
 
 router = Router(tags=["modes"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 404, 422, 503)}
+FAULTS = dict.fromkeys((401, 403, 404, 422, 503), ProblemDocument)
 UNSET = {
     "mode": "normal",
     "since_at_ms": None,

@@ -16,16 +16,19 @@ from ..queries.contract import contract_of
 from ..queries.durability import durability_of
 from ..queries.engine import open_gate
 from .problems import Problem
-from .schemas import ProblemDocument
+from .schemas import BODY, ProblemDocument
 
 router = Router(tags=["policies"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 404, 409, 422, 503)}
+FAULTS = dict.fromkeys((401, 403, 404, 409, 422, 503), ProblemDocument)
 
 
 @router.get("/policies", auth=Scope("read"), response={200: dict, **FAULTS})
 def list_policies(request: HttpRequest) -> dict[str, Any]:
     newest = change_policy.newest_versions()
-    return {"policies": [show_version(row) for row in newest.values()], "fields": list(Policy.__dataclass_fields__)}
+    return {
+        "policies": [show_version(row) for row in newest.values()],
+        "fields": list(Policy.__dataclass_fields__),
+    }
 
 
 @router.get("/policies/{queue}", auth=Scope("read"), response={200: dict, **FAULTS})
@@ -36,8 +39,8 @@ def read_policy(request: HttpRequest, queue: str) -> dict[str, Any]:
 
 
 @router.put("/policies/{queue}", auth=Scope("operate"), response={200: dict, **FAULTS})
-def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """The fields that change, flat or under `fields`; beside them `reason`, and `version` to be sure of the base."""
+def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BODY) -> dict[str, Any]:
+    """The fields that change, flat or under `fields`; also `reason`, and `version` to be sure of the base."""
     changes = dict(changes)
     reason = changes.pop("reason", "")
     version = changes.pop("version", None)
@@ -64,7 +67,9 @@ def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any]) -> d
 @router.get("/contracts/{queue}", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_contract(request: HttpRequest, queue: str) -> dict[str, Any]:
     row = _newest(queue)
-    return contract_of(queue, parse_policy(row.fields), version=row.version, durability=durability_of(open_gate()))
+    return contract_of(
+        queue, parse_policy(row.fields), version=row.version, durability=durability_of(open_gate())
+    )
 
 
 def show_version(row: PolicyVersion, *, fields: bool = True) -> dict[str, Any]:

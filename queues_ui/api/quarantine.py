@@ -12,6 +12,7 @@ from ninja import Router
 from workers.actions import change_batch, discard, replay
 from workers.actions.batch_view import show_batch
 from workers.actions.choose_quarantined import filter_jobs
+from workers.actions.gate import redis_now_ms
 from workers.models import QuarantinedJob, ReplayBatch, ReplayItem
 
 from ..access.caller import Caller
@@ -23,7 +24,7 @@ from .problems import Problem
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
 
 router = Router(tags=["quarantine"])
-FAULTS = {code: ProblemDocument for code in (401, 403, 404, 409, 422, 503)}
+FAULTS = dict.fromkeys((401, 403, 404, 409, 422, 503), ProblemDocument)
 LONGEST_LINE = 500
 
 
@@ -70,33 +71,11 @@ def search(
     )
 
 
-@router.get("/quarantine/{operation_id}", auth=Scope("read"), response={200: dict, **FAULTS})
-def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
-    job = _seen_by(request.auth, QuarantinedJob.objects.filter(op_id=operation_id)).first()
-    if job is None:
-        raise Problem(404, "unknown", "There is no such job in quarantine.")
-    items = ReplayItem.objects.select_related("batch").filter(job=job).order_by("-pk")[:20]
-    return {
-        **show_line(job),
-        "message": job.message,
-        "traceback": job.traceback,
-        "args_text": job.args_text,
-        "times": job.times,
-        "payload": show_payload(job.payload),
-        "history": [
-            {"batch": str(item.batch_id), "verb": item.batch.verb, "by": item.batch.by, "state": item.state,
-             "new_id": item.new_id or None, "detail": item.detail,
-             "at_ms": int(item.batch.created_at.timestamp() * 1000)}
-            for item in items
-        ],
-    }
-
-
 @router.post("/quarantine/replay", auth=Scope("operate"), response={200: dict, **FAULTS})
 def replay_jobs(request: HttpRequest, choice: ReplayChoice) -> dict[str, Any]:
     result = replay.execute(
         request.auth.actor,
-        now_ms=open_gate().clock.now_ms(),
+        now_ms=redis_now_ms(open_gate()),
         ids=choice.ids,
         wanted=choice.filter,
         rate_per_s=choice.rate_per_s,
@@ -113,6 +92,34 @@ def discard_jobs(request: HttpRequest, choice: Choice) -> dict[str, Any]:
     ).data
 
 
+@router.get("/quarantine/{operation_id}", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
+    job = _seen_by(request.auth, QuarantinedJob.objects.filter(op_id=operation_id)).first()
+    if job is None:
+        raise Problem(404, "unknown", "There is no such job in quarantine.")
+    items = ReplayItem.objects.select_related("batch").filter(job=job).order_by("-pk")[:20]
+    return {
+        **show_line(job),
+        "message": job.message,
+        "traceback": job.traceback,
+        "args_text": job.args_text,
+        "times": job.times,
+        "payload": show_payload(job.payload),
+        "history": [
+            {
+                "batch": str(item.batch_id),
+                "verb": item.batch.verb,
+                "by": item.batch.by,
+                "state": item.state,
+                "new_id": item.new_id or None,
+                "detail": item.detail,
+                "at_ms": int(item.batch.created_at.timestamp() * 1000),
+            }
+            for item in items
+        ],
+    }
+
+
 @router.get("/batches", auth=Scope("read"), response={200: dict, **FAULTS})
 def list_batches(request: HttpRequest, limit: int = 20) -> dict[str, Any]:
     return {"batches": [show_batch(batch) for batch in ReplayBatch.objects.all()[: min(100, max(1, limit))]]}
@@ -125,8 +132,13 @@ def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
         raise Problem(404, "unknown", "There is no such batch.")
     items = batch.items.select_related("job").defer("job__payload", "job__traceback").order_by("-pk")
     shown = [
-        {"operation_id": item.job.op_id, "task": item.job.task, "new_id": item.new_id or None, "state": item.state,
-         "detail": item.detail}
+        {
+            "operation_id": item.job.op_id,
+            "task": item.job.task,
+            "new_id": item.new_id or None,
+            "state": item.state,
+            "detail": item.detail,
+        }
         for item in items[:200]
         if request.auth.sees(item.job.tenant)
     ]

@@ -35,7 +35,11 @@ def tenants(request: HttpRequest) -> HttpResponse:
 @router.get("/workers", auth=Scope("read"), response={200: dict, **FAULTS})
 def workers(request: HttpRequest) -> HttpResponse:
     frame = frame_for(request.auth)
-    shown = {"at_ms": frame["at_ms"], "sampled_ago_ms": frame.get("sampled_ago_ms"), "workers": frame.get("workers")}
+    shown = {
+        "at_ms": frame["at_ms"],
+        "sampled_ago_ms": frame.get("sampled_ago_ms"),
+        "workers": frame.get("workers"),
+    }
     return _json(shown)
 
 
@@ -66,7 +70,11 @@ def frame_for(caller: Caller) -> dict[str, Any]:
     frame = read_frame(open_gate())
     if frame is None:
         raise Problem(
-            503, "unavailable", "No monitor has taken a sample yet.", retry_after_s=2, extra={"why": "no_sample"}
+            503,
+            "unavailable",
+            "No monitor has taken a sample yet.",
+            retry_after_s=2,
+            extra={"why": "no_sample"},
         )
     if caller.tenant is not None and "operate" not in caller.scopes:
         return narrow_to_tenant(frame, caller.tenant)
@@ -74,4 +82,6 @@ def frame_for(caller: Caller) -> dict[str, Any]:
 
 
 def _json(document: Any) -> HttpResponse:
-    return HttpResponse(json.dumps(document, ensure_ascii=False, allow_nan=False), content_type="application/json")
+    return HttpResponse(
+        json.dumps(document, ensure_ascii=False, allow_nan=False), content_type="application/json"
+    )

@@ -22,7 +22,9 @@ def parse_json(raw: bytes) -> Any:
     try:
         value = json.loads(raw, parse_constant=_refuse_constant)
     except RecursionError:
-        raise Problem(400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body") from None
+        raise Problem(
+            400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body"
+        ) from None
     except UnicodeDecodeError:
         raise Problem(400, "malformed", "The body is not UTF-8.", field="body") from None
     except ValueError as fault:
@@ -33,7 +35,9 @@ def parse_json(raw: bytes) -> Any:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise Problem(400, "malformed", "The body holds half of a surrogate pair.", field="body") from None
+            raise Problem(
+                400, "malformed", "The body holds half of a surrogate pair.", field="body"
+            ) from None
     return value
 
 

@@ -87,7 +87,9 @@ def on_unknown(request: HttpRequest, fault: Http404) -> HttpResponse:
 @api.exception_handler(HttpError)
 def on_http_error(request: HttpRequest, fault: HttpError) -> HttpResponse:
     cause = fault.__cause__  # what the parser said, where it was the parser
-    return problem_response(cause if isinstance(cause, Problem) else Problem(fault.status_code, "malformed", str(fault)))
+    return problem_response(
+        cause if isinstance(cause, Problem) else Problem(fault.status_code, "malformed", str(fault))
+    )
 
 
 @api.exception_handler(Exception)
@@ -108,7 +110,7 @@ def unavailable(why: str) -> Problem:
 
 def _field_of(loc: tuple[Any, ...]) -> str:
     """`("body", "job", "countdown_s")` is the field countdown_s: who sends it does not know of parameters."""
-    parts = [str(part) for part in loc]
+    parts = [str(part) for part in loc if "[" not in str(part)]  # names of alternatives, not of fields
     if parts and parts[0] == "body":
         parts = parts[2:] or ["body"]
     elif parts and parts[0] in ("query", "path", "header"):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from ninja import Schema
+from ninja import Body, Schema
 from pydantic import ConfigDict, Field
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Reason = Annotated[str, Field(max_length=2000)]
 Seconds = Annotated[float, Field(ge=0, le=366 * 86_400, allow_inf_nan=False)]
+BODY = Body(...)  # one marker for all routes whose body is no schema of its own
 Moment = int | Annotated[str, Field(min_length=1, max_length=40)]
 
 
@@ -22,8 +24,8 @@ class Strict(Schema):
 
 class Job(Strict):
     task: Name
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: list[Any] = Field(default_factory=list)
+    kwargs: dict[str, Any] = Field(default_factory=dict)
     queue: Name | None = None
     countdown_s: Seconds | None = None
     deadline_s: Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)] | None = None
@@ -32,7 +34,7 @@ class Job(Strict):
     source_sequence: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     cost_ms: Annotated[int, Field(ge=1, le=7 * 86_400_000)] | None = None
     replay_until: Moment | None = None
-    tags: Annotated[list[Annotated[str, Field(min_length=1, max_length=100)]], Field(max_length=20)] = []
+    tags: list[Tag] = Field(default_factory=list, max_length=20)
 
 
 class Jobs(Strict):
@@ -99,6 +101,6 @@ class Snooze(Strict):
 class NewKey(Strict):
     tenant: Name = "default"
     scopes: list[str]
-    tasks: list[str] = []
-    queues: list[str] = []
+    tasks: list[str] = Field(default_factory=list)
+    queues: list[str] = Field(default_factory=list)
     label: Annotated[str, Field(max_length=200)] = ""

@@ -76,7 +76,9 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
     except OfferError as fault:
         raise Problem(422, "invalid", str(fault), field=fault.field) from fault
     except EncodeError as fault:
-        raise Problem(422, "invalid", f"The arguments cannot be encoded: {fault}"[:300], field="args") from fault
+        raise Problem(
+            422, "invalid", f"The arguments cannot be encoded: {fault}"[:300], field="args"
+        ) from fault
 
 
 def check_place(caller: Caller, job: Job) -> str:

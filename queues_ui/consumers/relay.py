@@ -14,7 +14,9 @@ log = logging.getLogger(__name__)
 GROUP: Final = "live"
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
-SILENT_S: Final = 5.0  # without a frame for this long the subscription is made anew: pub/sub may have died unseen
+SILENT_S: Final = (
+    5.0  # without a frame for this long the subscription is made anew: pub/sub may have died unseen
+)
 
 
 class Reader(Protocol):
@@ -47,7 +49,7 @@ class Relay:
                 retry_s = FIRST_RETRY_S
             except asyncio.CancelledError:
                 raise
-            except Exception as fault:
+            except Exception as fault:  # noqa: BLE001  redis's errors are not known here
                 log.warning("the live group cannot be followed: %s", fault)
                 await asyncio.sleep(retry_s * (0.5 + random.random()))
                 retry_s = min(LONGEST_RETRY_S, retry_s * 2)
@@ -70,7 +72,7 @@ class Relay:
         finally:
             try:
                 await asyncio.wait_for(layer.group_discard(GROUP, channel), 1)
-            except Exception:
+            except Exception:  # noqa: BLE001  it is gone either way
                 log.debug("the live group was left without a word")
 
 

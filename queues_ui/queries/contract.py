@@ -17,8 +17,8 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
         "owner": policy.owner,
         "acceptance": {
             "boundary": durability,
-            "statement": "A 202, or a delay() that returns, means that the job is stored in Redis at this boundary.",
-            "identity": "An operation has one id; the same Idempotency-Key and body within 24 h give the same one.",
+            "statement": "A 202, or a delay() that returns: the job is stored in Redis at this boundary.",
+            "identity": "One id an operation; the same Idempotency-Key and body give the same for 24 h.",
             "idempotency_kept_s": TOMBSTONE_S,
         },
         "completion": _completion(policy),
@@ -32,11 +32,19 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
         },
         "bounds": {
             name: getattr(policy, name)
-            for name in ("max_count", "max_bytes", "max_cost_ms", "max_age_s", "max_wait_s", "max_in_flight", "tenant_share")
+            for name in (
+                "max_count",
+                "max_bytes",
+                "max_cost_ms",
+                "max_age_s",
+                "max_wait_s",
+                "max_in_flight",
+                "tenant_share",
+            )
         },
         "backpressure": {
             "on_full": policy.on_full,
-            "statement": "At a bound: 429 with Retry-After, or AdmissionRefused with retry_after; nothing is stored."
+            "statement": "At a bound: 429 with Retry-After, or AdmissionRefused; nothing is stored."
             if policy.on_full == "reject"
             else f"At a bound the declared rule is {policy.on_full}.",
             "saturated_share": policy.saturated_share,
@@ -44,14 +52,14 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
             "answer_within_s": 2,
         },
         "cancellation": {
-            "statement": "Before it starts: it never runs. While it runs: it is asked to stop. After: 409 and unchanged.",
+            "statement": "Before its start: it never runs. While it runs: it is asked to stop. After: 409.",
             "tombstone_kept_s": TOMBSTONE_S,
         },
         "recovery": {
             "delivery": "at least once, with a fencing epoch a delivery",
             "lease_s": policy.lease_s,
             "max_deliveries": policy.max_deliveries,
-            "statement": f"A worker that dies loses its lease within {policy.lease_s:g} s; the job runs again, "
+            "statement": f"A dead worker loses its lease within {policy.lease_s:g} s; the job runs again, "
             f"and after {policy.max_deliveries} deliveries it goes to quarantine.",
         },
         "observability": {
@@ -67,9 +75,13 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
 
 def _completion(policy: Policy) -> dict[str, Any]:
     if policy.objective_s is None or policy.objective_share is None:
-        return {"objective_s": None, "objective_share": None, "statement": "No completion objective is declared."}
+        return {
+            "objective_s": None,
+            "objective_share": None,
+            "statement": "No completion objective is declared.",
+        }
     return {
         "objective_s": policy.objective_s,
         "objective_share": policy.objective_share,
-        "statement": f"{policy.objective_share:.2%} of accepted jobs are done within {policy.objective_s:g} s.",
+        "statement": f"{policy.objective_share:.2%} of accepted jobs are done in {policy.objective_s:g} s.",
     }

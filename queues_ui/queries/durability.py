@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
+from django.conf import settings
+
 from workers.exceptions import StoreUnavailable
 from workers.store import Store
 
@@ -13,7 +15,7 @@ _seen: tuple[float, str] = (0.0, "unknown")
 
 
 def durability_of(store: Store) -> str:
-    """One of memory, aof-everysec, aof-always, unknown; asked again after half a minute."""
+    """One of memory, aof-no, aof-everysec, aof-always, unknown; asked again after half a minute."""
     global _seen
     at, word = _seen
     if word == "unknown" or time.monotonic() - at > FRESH_S:
@@ -30,4 +32,4 @@ def _word(health: dict[str, Any]) -> str:
         return "unknown"
     if not health.get("aof"):
         return "memory"
-    return f"aof-{health.get('appendfsync') or 'everysec'}"
+    return f"aof-{health.get('appendfsync') or settings.SLUICEGATE_DURABILITY}"

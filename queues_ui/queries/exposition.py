@@ -45,7 +45,11 @@ class FrameCollector(Collector):
         if frame is None:
             return
         age_s = (frame.get("sampled_ago_ms") or 0) / 1000
-        yield _gauge("sluicegate_sampled_at", "When the frame was sampled, in Unix seconds", [({}, frame["at_ms"] / 1000)])
+        yield _gauge(
+            "sluicegate_sampled_at",
+            "When the frame was sampled, in Unix seconds",
+            [({}, frame["at_ms"] / 1000)],
+        )
         yield _gauge("sluicegate_sampled_age_seconds", "How long ago that was", [({}, age_s)])
         if age_s > STALE_AFTER_S:
             return
@@ -91,7 +95,9 @@ def _waits(queues: list[dict[str, Any]]) -> Iterator[Metric]:
             for q in queues
             for key, quantile in (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99"))
         ]
-        yield _gauge(f"sluicegate_queue_{name}_seconds", f"Percentiles of {name} time over the last minute", rows)
+        yield _gauge(
+            f"sluicegate_queue_{name}_seconds", f"Percentiles of {name} time over the last minute", rows
+        )
 
 
 def _modes(frame: dict[str, Any], queues: list[dict[str, Any]]) -> Iterator[Metric]:
@@ -108,7 +114,7 @@ def _tenants(tenants: list[dict[str, Any]]) -> Iterator[Metric]:
         depth[name] = depth.get(name, 0.0) + (_number(row.get("depth")) or 0.0)
     ranked = sorted(depth.items(), key=lambda item: (item[0] == OTHER, -item[1], item[0]))
     shown = dict(ranked[:MOST_TENANTS])
-    for name, number in ranked[MOST_TENANTS:]:
+    for _, number in ranked[MOST_TENANTS:]:
         shown[OTHER] = shown.get(OTHER, 0.0) + number
     yield _gauge(
         "sluicegate_tenant_depth",
@@ -125,8 +131,14 @@ def _installation(frame: dict[str, Any]) -> Iterator[Metric]:
         "Age of the oldest held job",
         [({}, _number(quarantine.get("oldest_age_ms"), 1000))],
     )
-    yield _gauge("sluicegate_alerts_firing", "Alerts that fire", [({}, _number((frame.get("alerts") or {}).get("firing")))])
-    yield _gauge("sluicegate_redis_used_bytes", "Redis's used memory", [({}, _number(redis.get("used_bytes")))])
+    yield _gauge(
+        "sluicegate_alerts_firing",
+        "Alerts that fire",
+        [({}, _number((frame.get("alerts") or {}).get("firing")))],
+    )
+    yield _gauge(
+        "sluicegate_redis_used_bytes", "Redis's used memory", [({}, _number(redis.get("used_bytes")))]
+    )
     yield _gauge("sluicegate_redis_max_bytes", "Redis's maxmemory", [({}, _number(redis.get("max_bytes")))])
     live = sum(1 for worker in frame.get("workers") or [] if worker.get("state") == "live")
     yield _gauge("sluicegate_workers_live", "Workers that were heard of lately", [({}, float(live))])
@@ -141,7 +153,9 @@ def _gauge(name: str, text: str, rows: Iterable[tuple[dict[str, str], float | No
     return family
 
 
-def _counter(name: str, text: str, rows: Iterable[tuple[dict[str, str], float | None]]) -> CounterMetricFamily:
+def _counter(
+    name: str, text: str, rows: Iterable[tuple[dict[str, str], float | None]]
+) -> CounterMetricFamily:
     rows = list(rows)
     family = CounterMetricFamily(name, text, labels=list(rows[0][0]) if rows else [])
     for labels, value in rows:

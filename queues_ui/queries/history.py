@@ -61,7 +61,8 @@ def everything(span: Span, *, step_s: int | None) -> dict[str, Any]:
         "step_s": step,
         "at_ms": [at_ms for at_ms, _ in rows],
         "queues": {
-            name: {metric: [_of(data, name).get(metric) for _, data in rows] for metric in METRICS} for name in names
+            name: {metric: [_of(data, name).get(metric) for _, data in rows] for metric in METRICS}
+            for name in names
         },
         "transitions": [show_transition(row) for row in _transitions(span)],
         "alerts": [show_alert(row) for row in _alerts(span)],
@@ -118,7 +119,9 @@ def _samples(span: Span, step_s: int | None) -> tuple[int, list[tuple[int, dict[
         if oldest is not None and oldest <= span.since_ms + 2000 * step:
             chosen = step
             break
-    rows = Sample.objects.filter(step_s=chosen, at_ms__gte=span.since_ms, at_ms__lte=span.until_ms).order_by("at_ms")
+    rows = Sample.objects.filter(step_s=chosen, at_ms__gte=span.since_ms, at_ms__lte=span.until_ms).order_by(
+        "at_ms"
+    )
     return chosen, list(rows.values_list("at_ms", "data")[: MOST_POINTS * 2])
 
 
@@ -148,5 +151,3 @@ def _transitions(span: Span) -> list[Transition]:
 def _alerts(span: Span) -> list[Alert]:
     rows = Alert.objects.select_related("rule").filter(fired_at_ms__lte=span.until_ms)
     return [row for row in rows[:200] if row.cleared_at_ms is None or row.cleared_at_ms >= span.since_ms]
-
-

@@ -96,7 +96,10 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "replay_until_at_ms": job.replay_until_at_ms,
         "result": None,
         "error": {"type": job.error_type, "message": job.message, "traceback": job.traceback},
-        "unknown": {"lost_count": "the operation's record has expired", "cost_ms": "the operation's record has expired"},
+        "unknown": {
+            "lost_count": "the operation's record has expired",
+            "cost_ms": "the operation's record has expired",
+        },
     }
 
 
@@ -109,7 +112,7 @@ def read_result(operation_id: str) -> tuple[Any, str]:
         if size > LARGEST_RESULT:
             return None, f"too large to show: {size} bytes"
         raw = backend.get(key) if size else None
-    except Exception as fault:  # whatever the backend is, its fault must not hide the operation
+    except Exception as fault:  # noqa: BLE001  whatever the backend is, its fault must not hide the operation
         log.warning("result of %s: %s", operation_id, fault)
         return None, "the result backend cannot be read"
     if raw is None:

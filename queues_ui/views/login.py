@@ -56,7 +56,17 @@ def _own_address(request: HttpRequest) -> str:
 
 
 def _page(
-    request: HttpRequest, form: AuthenticationForm, target: str, *, status: int = 200, wait_s: int | None = None
+    request: HttpRequest,
+    form: AuthenticationForm,
+    target: str,
+    *,
+    status: int = 200,
+    wait_s: int | None = None,
 ) -> HttpResponse:
-    context = {"form": form, "next": target, "wait_s": wait_s, "installation": settings.SLUICEGATE_INSTALLATION}
+    context = {
+        "form": form,
+        "next": target,
+        "wait_s": wait_s,
+        "installation": settings.SLUICEGATE_INSTALLATION,
+    }
     return render(request, "login.html", context, status=status)

@@ -11,7 +11,9 @@ from ..api.problems import Problem, problem_response
 
 def show_csrf_refusal(request: HttpRequest, reason: str = "") -> HttpResponse:
     try:
-        caller = caller_of_user(request.user, address=address_of(request)) if hasattr(request, "user") else None
+        caller = (
+            caller_of_user(request.user, address=address_of(request)) if hasattr(request, "user") else None
+        )
         refuse(request, caller, Problem(403, "csrf", reason or "CSRF verification failed."))
     except Problem as problem:
         return problem_response(problem)

@@ -22,7 +22,15 @@ def execute(actor: Actor, *, alert_id: int, now_ms: int, note: str = "") -> Resu
         raise NotPossible("unknown", "There is no such alert.", status=404)
     if first:
         write_entry(
-            actor, VERB, target=f"{alert.rule.name} {alert.queue}".strip(), reason=note, after={"alert": alert.pk}
+            actor,
+            VERB,
+            target=f"{alert.rule.name} {alert.queue}".strip(),
+            reason=note,
+            after={"alert": alert.pk},
         )
-    data = {"id": alert.pk, "acknowledged_by": alert.acknowledged_by, "acknowledged_at_ms": alert.acknowledged_at_ms}
+    data = {
+        "id": alert.pk,
+        "acknowledged_by": alert.acknowledged_by,
+        "acknowledged_at_ms": alert.acknowledged_at_ms,
+    }
     return Result(VERB, str(alert_id), data)

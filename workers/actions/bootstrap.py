@@ -21,6 +21,7 @@ from ..store import Store
 from . import change_alert_rule, create_key, create_user
 from .actor import ROLES, Actor
 from .change_policy import newest_versions
+from .gate import redis_now_ms
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ def restore_gate(store: Store) -> Restored:
             store.publish_policy(queue, row.fields, version=row.version)
             restored.policies.append(queue)
     modes = store.read_modes()
-    now_ms = store.clock.now_ms()
+    now_ms = redis_now_ms(store)
     for row in _standing_modes(now_ms):
         if row.scope in modes:
             continue
@@ -100,7 +101,11 @@ def _load_policies() -> None:
         try:
             with transaction.atomic():
                 PolicyVersion.objects.create(
-                    queue=queue, version=1, fields=policy.as_fields(), by=INSTALLER.name, reason="shipped default"
+                    queue=queue,
+                    version=1,
+                    fields=policy.as_fields(),
+                    by=INSTALLER.name,
+                    reason="shipped default",
                 )
         except IntegrityError:
             pass  # another process was first
@@ -123,7 +128,12 @@ def _first_user() -> None:
     if user is None or not user.check_password(password):
         role = user.groups.filter(name__in=ROLES).values_list("name", flat=True).first() if user else None
         create_user.execute(
-            INSTALLER, name="operator", role=role or "operator", password=password, change=True, check_password=False
+            INSTALLER,
+            name="operator",
+            role=role or "operator",
+            password=password,
+            change=True,
+            check_password=False,
         )
 
 
@@ -131,4 +141,6 @@ def _first_key() -> None:
     key = settings.SLUICEGATE_API_KEY
     if not key or ApiKey.objects.filter(sha256=create_key.digest(key)).exists():
         return
-    create_key.execute(INSTALLER, tenant="default", scopes=DEFAULT_SCOPES, key=key, label="SLUICEGATE_API_KEY")
+    create_key.execute(
+        INSTALLER, tenant="default", scopes=DEFAULT_SCOPES, key=key, label="SLUICEGATE_API_KEY"
+    )

@@ -22,4 +22,6 @@ def execute(actor: Actor, *, store: Store, operation_id: str, reason: str = "") 
         )
         raise NotPossible("settled", f"The operation has {reply.status} already.", status=409)
     write_entry(actor, VERB, target=operation_id, reason=reason, after={"result": reply.result})
-    return Result(VERB, operation_id, {"operation_id": operation_id, "result": reply.result, "status": reply.status})
+    return Result(
+        VERB, operation_id, {"operation_id": operation_id, "result": reply.result, "status": reply.status}
+    )

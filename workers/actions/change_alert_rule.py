@@ -70,7 +70,9 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
         if field == "targets":
             # What was shown redacted comes back redacted: that means "as it was".
             kept = {redact(target): target for target in rule.targets}
-            value = [kept.get(target, target) if isinstance(target, str) else target for target in value or []]
+            value = [
+                kept.get(target, target) if isinstance(target, str) else target for target in value or []
+            ]
             new = [target for target in value if target not in rule.targets]
             check_targets(actor, new, allowed_hosts=allowed_hosts)
             checked = check_targets(Actor(actor.name, "admin", actor.via), value, allowed_hosts=allowed_hosts)
@@ -92,7 +94,12 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
 
 def _read(field: str, value: Any) -> Any:
     if field in NUMBERS:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not math.isfinite(value)
+            or value < 0
+        ):
             raise NotPossible("invalid", f"{field} must be a number, 0 or more.", field=field)
         return float(value)
     if field == "enabled":

@@ -36,5 +36,7 @@ def execute(actor: Actor, *, batch_id: str, state: str, reason: str = "") -> Res
             batch.skipped += left.update(state=ReplayItem.SKIPPED, detail=f"stopped by {actor.name}")
             batch.finished_at = timezone.now()
         batch.save()
-        write_entry(actor, VERB, target=batch_id, reason=reason, before={"state": before}, after={"state": state})
+        write_entry(
+            actor, VERB, target=batch_id, reason=reason, before={"state": before}, after={"state": state}
+        )
     return Result(VERB, batch_id, show_batch(batch))

@@ -30,14 +30,20 @@ def execute(
 ) -> Result:
     require_role(actor, "operator", VERB, target=queue, reason=reason)
     if not QUEUE_NAME.fullmatch(queue):
-        raise NotPossible("invalid", "A queue's name has 1 to 100 letters, digits, dots, dashes or underscores.", field="queue")
+        raise NotPossible(
+            "invalid",
+            "A queue's name has 1 to 100 letters, digits, dots, dashes or underscores.",
+            field="queue",
+        )
     newest = newest_version(queue)
     if newest is None and not actor.may("admin"):
-        raise NotPossible("unknown_queue", f"There is no queue {queue!r}; an admin may make one.", field="queue", status=404)
+        raise NotPossible(
+            "unknown_queue", f"There is no queue {queue!r}; an admin may make one.", field="queue", status=404
+        )
     if expected_version is not None and expected_version != (newest.version if newest else 0):
         raise NotPossible(
             "version",
-            f"The policy is at version {newest.version if newest else 0} by now; read it again before changing it.",
+            f"The policy is at version {newest.version if newest else 0} by now; read it again.",
             field="version",
             status=409,
         )
@@ -49,7 +55,9 @@ def execute(
     before = base.as_fields()
     changed = {name: value for name, value in fields.items() if before[name] != value}
     if newest is not None and not changed:
-        return Result(VERB, queue, {"queue": queue, "version": newest.version, "fields": fields, "changed": {}})
+        return Result(
+            VERB, queue, {"queue": queue, "version": newest.version, "fields": fields, "changed": {}}
+        )
     version = (newest.version if newest else 0) + 1
     try:
         with transaction.atomic():
@@ -66,9 +74,13 @@ def execute(
                 after={**changed, "version": version},
             )
     except IntegrityError as fault:
-        raise NotPossible("version", "Somebody changed this policy at the same time; read it again.", status=409) from fault
+        raise NotPossible(
+            "version", "Somebody changed this policy at the same time; read it again.", status=409
+        ) from fault
     except StoreUnavailable as fault:
-        write_entry(actor, VERB, target=queue, reason=reason, after={**changed, "fault": fault.reason}, outcome=FAILED)
+        write_entry(
+            actor, VERB, target=queue, reason=reason, after={**changed, "fault": fault.reason}, outcome=FAILED
+        )
         raise
     return Result(VERB, queue, {"queue": queue, "version": version, "fields": fields, "changed": changed})
 

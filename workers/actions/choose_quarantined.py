@@ -11,7 +11,17 @@ from ..models import QuarantinedJob
 from .actor import NotPossible
 
 MOST: Final = 10_000  # jobs in one batch; a larger choice is cut there, and the answer says so
-WORDS: Final = ("queue", "task", "tenant", "reason", "error_type", "fingerprint", "worker", "state", "replay_of")
+WORDS: Final = (
+    "queue",
+    "task",
+    "tenant",
+    "reason",
+    "error_type",
+    "fingerprint",
+    "worker",
+    "state",
+    "replay_of",
+)
 
 
 def filter_jobs(wanted: Mapping[str, Any]) -> QuerySet[QuarantinedJob]:

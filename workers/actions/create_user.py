@@ -17,7 +17,13 @@ VERB: Final = "create_user"
 
 
 def execute(
-    actor: Actor, *, name: str, role: str, password: str | None, change: bool = False, check_password: bool = True
+    actor: Actor,
+    *,
+    name: str,
+    role: str,
+    password: str | None,
+    change: bool = False,
+    check_password: bool = True,
 ) -> Result:
     """`password` None keeps the one there is, or makes a user who cannot log in yet."""
     require_role(actor, "admin", VERB, target=name)

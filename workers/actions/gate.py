@@ -13,3 +13,10 @@ from ..store import Store
 def open_gate() -> Store:
     """One client a process; redis-py's pool makes it safe to share among threads."""
     return Store.from_url(settings.SLUICEGATE_REDIS_URL, gate=settings.SLUICEGATE_GATE)
+
+
+def redis_now_ms(store: Store) -> int:
+    """Redis's time; asked for once, then carried forward by this process's clock."""
+    if not store.clock.is_set:
+        store.promote([])  # any script's reply tells it
+    return store.clock.now_ms()

@@ -20,9 +20,13 @@ def read_moment(value: int | float | str | None, *, field: str) -> int | None:
             try:
                 moment = datetime.fromisoformat(value)
             except ValueError:
-                raise NotPossible("invalid", f"{field} is neither milliseconds nor ISO 8601.", field=field) from None
+                raise NotPossible(
+                    "invalid", f"{field} is neither milliseconds nor ISO 8601.", field=field
+                ) from None
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
             return int(moment.timestamp() * 1000)
     if isinstance(value, bool) or not 0 < value < LATEST_MS:
-        raise NotPossible("invalid", f"{field} must be milliseconds since the epoch, before 2100.", field=field)
+        raise NotPossible(
+            "invalid", f"{field} must be milliseconds since the epoch, before 2100.", field=field
+        )
     return int(value)

@@ -56,7 +56,8 @@ def execute(
         )
         ReplayItem.objects.bulk_create([ReplayItem(batch=batch, job=job) for job in go], batch_size=500)
         ReplayItem.objects.bulk_create(
-            [ReplayItem(batch=batch, job=job, state=ReplayItem.SKIPPED, detail=EXPIRED) for job in late], batch_size=500
+            [ReplayItem(batch=batch, job=job, state=ReplayItem.SKIPPED, detail=EXPIRED) for job in late],
+            batch_size=500,
         )
         for start in range(0, len(go), 500):
             keys = [job.pk for job in go[start : start + 500]]
@@ -66,7 +67,12 @@ def execute(
             VERB,
             target=f"{len(go)} jobs",
             reason=reason,
-            after={"batch": str(batch.id), "jobs": len(go), "skipped": batch.skipped, "rate_per_s": rate_per_s},
+            after={
+                "batch": str(batch.id),
+                "jobs": len(go),
+                "skipped": batch.skipped,
+                "rate_per_s": rate_per_s,
+            },
         )
     return Result(VERB, str(batch.id), show_batch(batch))
 

@@ -10,6 +10,7 @@ from ..exceptions import StoreUnavailable
 from ..models import Transition
 from ..store import Store
 from .actor import Actor, NotPossible, Result
+from .gate import redis_now_ms
 from .journal import FAILED, require_role, write_entry
 from .moments import read_moment
 
@@ -38,9 +39,11 @@ def execute(
     if pinned and until_at_ms is None:
         raise NotPossible("invalid", "A pin needs an expiry: give until as a time.", field="until")
     if scope != EVERYWHERE and scope not in store.read_policies():
-        raise NotPossible("unknown_queue", f"There is no queue {scope!r} with a policy.", field="queue", status=404)
-    now_ms = store.clock.now_ms()
-    if until_at_ms is not None and store.clock.is_set and until_at_ms <= now_ms:
+        raise NotPossible(
+            "unknown_queue", f"There is no queue {scope!r} with a policy.", field="queue", status=404
+        )
+    now_ms = redis_now_ms(store)
+    if until_at_ms is not None and until_at_ms <= now_ms:
         raise NotPossible("invalid", "until lies in the past.", field="until")
     try:
         # The row is written first: a mode that is in force but written nowhere would not survive Redis.
@@ -72,6 +75,13 @@ def execute(
                 actor, VERB, target=scope, reason=reason, before=change["before"], after=change["after"]
             )
     except StoreUnavailable as fault:
-        write_entry(actor, VERB, target=scope, reason=reason, after={"mode": mode, "fault": fault.reason}, outcome=FAILED)
+        write_entry(
+            actor,
+            VERB,
+            target=scope,
+            reason=reason,
+            after={"mode": mode, "fault": fault.reason},
+            outcome=FAILED,
+        )
         raise
     return Result(VERB, scope, {"scope": scope, **change["after"], "before": change["before"]})

@@ -15,7 +15,9 @@ LONGEST_MS: Final = 7 * 86_400_000
 def execute(actor: Actor, *, alert_id: int, until_at_ms: int, now_ms: int, note: str = "") -> Result:
     require_role(actor, "operator", VERB, target=str(alert_id), reason=note)
     if not now_ms < until_at_ms <= now_ms + LONGEST_MS:
-        raise NotPossible("invalid", "An alert is snoozed for at most a week, until a time to come.", field="until")
+        raise NotPossible(
+            "invalid", "An alert is snoozed for at most a week, until a time to come.", field="until"
+        )
     alert = Alert.objects.select_related("rule").filter(pk=alert_id).first()
     if alert is None:
         raise NotPossible("unknown", "There is no such alert.", status=404)

@@ -89,7 +89,9 @@ def parse_policy(mapping: Mapping[str, Any], *, base: Policy | None = None) -> P
     unknown = sorted(set(mapping) - set(FIELDS))
     if unknown:
         raise PolicyError(unknown[0], "is not a field of a policy", f"the fields are {', '.join(FIELDS)}")
-    policy = replace(base or Policy(), **{name: READERS[name](name, value) for name, value in mapping.items()})
+    policy = replace(
+        base or Policy(), **{name: READERS[name](name, value) for name, value in mapping.items()}
+    )
     _check_together(policy)
     return policy
 
@@ -105,7 +107,9 @@ def _check_together(policy: Policy) -> None:
         raise PolicyError("low_mark", "must be below high_mark", f"use less than {policy.high_mark}")
     if policy.order == "lifo" and policy.max_age_s is not None:
         # The tail of a last-in-first-out queue never gets younger: the bound would refuse for ever.
-        raise PolicyError("order", "lifo cannot be held together with max_age_s", "use fifo, or set max_age_s to null")
+        raise PolicyError(
+            "order", "lifo cannot be held together with max_age_s", "use fifo, or set max_age_s to null"
+        )
     if (policy.codel_target_ms is None) != (policy.codel_interval_ms is None):
         raise PolicyError("codel_target_ms", "goes with codel_interval_ms", "set both or neither")
     if (policy.objective_s is None) != (policy.objective_share is None):
@@ -115,9 +119,13 @@ def _check_together(policy: Policy) -> None:
     if policy.on_full == "sample" and policy.sample_rate is None:
         raise PolicyError("sample_rate", "is needed where on_full is sample", "set the share to keep, 0 to 1")
     if policy.on_full == "coalesce" and not policy.may_coalesce:
-        raise PolicyError("may_coalesce", "must be true where on_full is coalesce", "set may_coalesce to true")
+        raise PolicyError(
+            "may_coalesce", "must be true where on_full is coalesce", "set may_coalesce to true"
+        )
     if policy.guard_age_s and policy.age_ceiling_s and policy.guard_age_s > policy.age_ceiling_s:
-        raise PolicyError("guard_age_s", "must not be above age_ceiling_s", f"use at most {policy.age_ceiling_s}")
+        raise PolicyError(
+            "guard_age_s", "must not be above age_ceiling_s", f"use at most {policy.age_ceiling_s}"
+        )
 
 
 def _number(*, low: float, high: float = 1e15, whole: bool = False, open_low: bool = False) -> Reader:
@@ -167,7 +175,9 @@ def _limits(name: str, value: Any) -> tuple[Mapping[str, Any], ...]:
 
 def _limit(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise PolicyError(name, "must be an object", '{"per": "tenant", "kind": "token_bucket", "limit": 10, "window_s": 1}')
+        raise PolicyError(
+            name, "must be an object", '{"per": "tenant", "kind": "token_bucket", "limit": 10, "window_s": 1}'
+        )
     readers: dict[str, Reader] = {
         "per": _word(*LIMIT_SCOPES),
         "kind": _word(*LIMIT_KINDS),
@@ -177,7 +187,9 @@ def _limit(name: str, value: Any) -> Mapping[str, Any]:
     }
     for key in value:
         if key not in readers:
-            raise PolicyError(f"{name}.{key}", "is not a field of a limit", f"the fields are {', '.join(readers)}")
+            raise PolicyError(
+                f"{name}.{key}", "is not a field of a limit", f"the fields are {', '.join(readers)}"
+            )
     for key in ("per", "kind", "limit", "window_s"):
         if key not in value:
             raise PolicyError(f"{name}.{key}", "is missing")

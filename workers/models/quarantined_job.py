@@ -32,7 +32,9 @@ class QuarantinedJob(models.Model):
 
     class Meta:
         ordering = ["-quarantined_at_ms", "-id"]
-        indexes = [models.Index(fields=["state", "queue", "quarantined_at_ms"], name="quarantine_state_queue_at")]
+        indexes = [
+            models.Index(fields=["state", "queue", "quarantined_at_ms"], name="quarantine_state_queue_at")
+        ]
 
     def __str__(self) -> str:
         return f"{self.op_id} ({self.reason})"

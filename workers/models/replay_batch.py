@@ -23,7 +23,10 @@ class ReplayBatch(models.Model):
     rate_per_s = models.FloatField(default=20.0)
     override_expired = models.BooleanField(default=False)
     state = models.CharField(
-        max_length=10, choices=[(s, s) for s in (RUNNING, PAUSED, DONE, STOPPED)], default=RUNNING, db_index=True
+        max_length=10,
+        choices=[(s, s) for s in (RUNNING, PAUSED, DONE, STOPPED)],
+        default=RUNNING,
+        db_index=True,
     )
     created_at = models.DateTimeField(auto_now_add=True)
     finished_at = models.DateTimeField(null=True, blank=True)

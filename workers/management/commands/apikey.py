@@ -19,7 +19,9 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True)
         make = verbs.add_parser("create", help="make a key; it is printed once")
         make.add_argument("--tenant", default="default")
-        make.add_argument("--scopes", nargs="+", required=True, help="submit read operate admin, or with commas")
+        make.add_argument(
+            "--scopes", nargs="+", required=True, help="submit read operate admin, or with commas"
+        )
         make.add_argument("--tasks", nargs="*", default=[], help="globs of tasks that it may submit")
         make.add_argument("--queues", nargs="*", default=[], help="globs of queues that it may submit to")
         make.add_argument("--label", default="")
@@ -49,7 +51,9 @@ class Command(BaseCommand):
     def _list(self, actor: Actor, options: dict[str, Any]) -> None:
         for row in ApiKey.objects.all():
             ended = "revoked" if row.revoked_at else "live"
-            self.stdout.write(f"{row.pk}\t{row.prefix}\t{row.tenant}\t{','.join(row.scopes)}\t{ended}\t{row.label}")
+            self.stdout.write(
+                f"{row.pk}\t{row.prefix}\t{row.tenant}\t{','.join(row.scopes)}\t{ended}\t{row.label}"
+            )
 
     def _revoke(self, actor: Actor, options: dict[str, Any]) -> None:
         wanted = options["id"]

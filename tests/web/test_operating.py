@@ -1,0 +1,271 @@
+"""Do the operator's verbs do what they say, once, and leave a trace?"""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from workers.actions import bootstrap
+from workers.models import (
+    Alert,
+    AlertRule,
+    JournalEntry,
+    PolicyVersion,
+    QuarantinedJob,
+    ReplayBatch,
+    Transition,
+)
+
+
+@pytest.fixture
+def held(gate):
+    rows = [
+        QuarantinedJob(
+            op_id=f"job-{i}",
+            task="drill.fail",
+            queue="normal",
+            tenant="default" if i % 2 == 0 else "other",
+            reason="failed",
+            error_type="ValueError",
+            message="<script>alert(1)</script>",
+            payload=b"\x80\x04pickled \xff{{7*7}}",
+            quarantined_at_ms=1_700_000_000_000 + i,
+            fingerprint="f1" if i < 3 else "f2",
+            bytes=20,
+        )
+        for i in range(6)
+    ]
+    QuarantinedJob.objects.bulk_create(rows)
+    return QuarantinedJob.objects
+
+
+def test_a_mode_is_set_journaled_and_survives_redis(api, gate):
+    answer = api.put("/mode", {"mode": "draining", "queue": "bulk", "reason": "night", "until": "drained"})
+    assert answer.status_code == 200
+    assert api.get("/mode?queue=bulk").json()["mode"] == "draining"
+    assert api.get("/mode").json()["mode"] == "normal"
+    row = Transition.objects.get()
+    assert (row.scope, row.before, row.after, row.until, row.reason) == (
+        "bulk",
+        "normal",
+        "draining",
+        "drained",
+        "night",
+    )
+    assert JournalEntry.objects.filter(verb="set_mode", outcome="done", target="bulk").count() == 1
+    gate.client.flushall()
+    restored = bootstrap.restore_gate(gate)
+    assert "bulk" in restored.modes and set(restored.policies) == {"critical", "urgent", "normal", "bulk"}
+    mode = api.get("/mode?queue=bulk").json()
+    assert (mode["mode"], mode["until"], mode["reason"]) == ("draining", "drained", "night")
+    assert not bootstrap.restore_gate(gate)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "mode"),
+        ({"mode": "failed"}, "mode"),
+        ({"mode": "nonsense"}, "mode"),
+        ({"mode": "normal", "until": "drained"}, "until"),
+        ({"mode": "draining", "until": "soon"}, "until"),
+        ({"mode": "draining", "until": 5}, "until"),
+        ({"mode": "draining", "pinned": True}, "until"),
+        ({"mode": "draining", "extra": 1}, "extra"),
+    ],
+)
+def test_a_mode_that_makes_no_sense_is_refused(api, body, field):
+    answer = api.put("/mode", body)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert api.get("/mode").json()["mode"] == "normal"
+
+
+def test_a_mode_of_an_unknown_queue_is_404(api):
+    assert api.put("/mode", {"mode": "draining", "queue": "nowhere"}).status_code == 404
+
+
+def test_until_takes_iso_8601(api):
+    answer = api.put("/mode", {"mode": "saturated", "until": "2099-01-01T00:00:00Z"})
+    assert answer.json()["until_at_ms"] == 4_070_908_800_000
+
+
+def test_a_policy_changes_by_version_and_is_published(api, gate):
+    answer = api.put("/policies/bulk", {"max_count": 9, "reason": "smaller"})
+    assert (answer.json()["version"], answer.json()["max_count"]) == (2, 9)
+    assert gate.read_policies()["bulk"]["max_count"] == 9
+    assert PolicyVersion.objects.filter(queue="bulk").count() == 2
+    assert api.put("/policies/bulk", {"max_count": 8, "version": 1}).status_code == 409
+    whole = api.get("/policies/bulk").json()
+    assert api.put("/policies/bulk", whole).json()["version"] == 2  # nothing changed, nothing written
+    assert [row["version"] for row in whole["history"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"max_count": -1}, "max_count"),
+        ({"max_count": 1.5}, "max_count"),
+        ({"max_count": True}, "max_count"),
+        ({"weight": 0}, "weight"),
+        ({"on_full": "explode"}, "on_full"),
+        ({"low_mark": 0.95}, "low_mark"),
+        ({"order": "lifo", "max_age_s": 5}, "order"),
+        ({"no_such_field": 1}, "no_such_field"),
+        ({"rate_limits": [{"per": "tenant"}]}, "rate_limits[0].kind"),
+    ],
+)
+def test_a_policy_that_cannot_hold_is_refused(api, gate, body, field):
+    answer = api.put("/policies/bulk", body)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert gate.read_policies()["bulk"]["version"] == 1
+
+
+def test_only_an_admin_makes_a_queue(api, admin_api, gate):
+    assert api.put("/policies/reports", {"max_count": 5}).status_code == 404
+    assert admin_api.put("/policies/reports", {"max_count": 5}).status_code == 200
+    assert gate.read_policies()["reports"]["max_count"] == 5
+
+
+def test_the_contract_says_what_the_policy_says(api):
+    contract = api.get("/contracts/critical").json()
+    assert contract["bounds"]["max_count"] == 1000
+    assert set(contract) >= {
+        "acceptance",
+        "completion",
+        "ordering",
+        "bounds",
+        "backpressure",
+        "cancellation",
+        "recovery",
+        "observability",
+    }
+    assert api.get("/contracts/nowhere").status_code == 404
+
+
+def test_replay_marks_each_job_once(admin_api, held):
+    first = admin_api.post("/quarantine/replay", {"filter": {"queue": "normal"}, "rate_per_s": 20})
+    again = admin_api.post("/quarantine/replay", {"filter": {"queue": "normal"}, "rate_per_s": 20})
+    assert (first.json()["total"], again.json()["total"]) == (6, 0)
+    assert again.json()["state"] == "done"
+    assert held.filter(state="replaying").count() == 6
+    batch = admin_api.get(first.json()["status_url"].removeprefix("/api/v1")).json()
+    assert (batch["left"], len(batch["items"])) == (6, 6)
+
+
+def test_replay_by_id_says_which_are_not_held(admin_api, held):
+    answer = admin_api.post("/quarantine/replay", {"ids": ["job-1", "job-1", "gone"]}).json()
+    assert (answer["total"], answer["skipped"], answer["left"]) == (2, 1, 1)
+
+
+def test_a_job_past_its_moment_needs_an_override(admin_api, held):
+    held.filter(op_id="job-1").update(replay_until_at_ms=1_700_000_000_000)
+    answer = admin_api.post("/quarantine/replay", {"ids": ["job-1"]}).json()
+    assert (answer["skipped"], answer["state"]) == (1, "done")
+    assert held.get(op_id="job-1").state == "held"
+    answer = admin_api.post("/quarantine/replay", {"ids": ["job-1"], "override_expired": True}).json()
+    assert answer["left"] == 1
+
+
+def test_a_stopped_replay_gives_back_what_it_had_not_done(admin_api, held):
+    batch = admin_api.post("/quarantine/replay", {"filter": {}}).json()
+    path = f"/batches/{batch['id']}"
+    assert admin_api.put(path, {"state": "paused"}).json()["state"] == "paused"
+    stopped = admin_api.put(path, {"state": "stopped"}).json()
+    assert (stopped["state"], stopped["left"]) == ("stopped", 0)
+    assert held.filter(state="held").count() == 6
+    assert admin_api.put(path, {"state": "running"}).status_code == 409
+    assert admin_api.get(f"/batches/{uuid.uuid4()}").status_code == 404
+
+
+def test_a_tenant_replays_and_sees_its_own_jobs_only(api, held):
+    seen = api.get("/quarantine").json()
+    assert (seen["count"], {job["tenant"] for job in seen["jobs"]}) == (3, {"default"})
+    assert api.get("/quarantine/job-1").status_code == 404
+    assert api.post("/quarantine/replay", {"filter": {}}).json()["total"] == 3
+    assert held.filter(tenant="other", state="held").count() == 3
+
+
+def test_discarded_jobs_are_not_replayed(admin_api, held):
+    assert (
+        admin_api.post("/quarantine/discard", {"ids": ["job-0"], "reason": "test data"}).json()["done"] == 1
+    )
+    assert admin_api.post("/quarantine/replay", {"ids": ["job-0"]}).json()["left"] == 0
+    assert ReplayBatch.objects.filter(verb="discard", reason="test data").exists()
+
+
+def test_quarantine_pages_and_filters(admin_api, held):
+    page = admin_api.get("/quarantine?limit=4").json()
+    rest = admin_api.get(f"/quarantine?limit=4&before={page['next_before']}").json()
+    assert [len(page["jobs"]), len(rest["jobs"]), rest["next_before"]] == [4, 2, None]
+    assert admin_api.get("/quarantine?fingerprint=f1").json()["count"] == 3
+    assert admin_api.get("/quarantine?search=script").json()["count"] == 6
+    assert {c["fingerprint"] for c in page["causes"]} == {"f1", "f2"}
+    assert (
+        admin_api.post("/quarantine/replay", {"filter": {"password": "x"}}).json()["field"]
+        == "filter.password"
+    )
+
+
+def test_a_held_payload_is_shown_as_text_and_never_unpickled(admin_api, held):
+    shown = admin_api.get("/quarantine/job-1").json()
+    assert shown["payload"]["text"] == "\\x80\x04pickled \\xff{{7*7}}"
+    assert shown["message"] == "<script>alert(1)</script>"
+
+
+def test_a_job_that_redis_forgot_is_read_from_quarantine(admin_api, held):
+    job = admin_api.get("/jobs/job-1").json()
+    assert (job["status"], job["quarantined"], job["error"]["type"]) == ("failed", True, "ValueError")
+
+
+def test_alerts_are_acknowledged_once_and_snoozed(api, gate):
+    rule = AlertRule.objects.get(name="bulk-age")
+    alert = Alert.objects.create(rule=rule, queue="bulk", fired_at_ms=1, value=5, threshold=1)
+    assert api.get("/alerts?state=firing").json()["firing"] == 1
+    first = api.post(f"/alerts/{alert.pk}/acknowledge", {"note": "on it"})
+    assert first.status_code == 200 and first.json()["acknowledged_by"]
+    api.post(f"/alerts/{alert.pk}/acknowledge")
+    assert JournalEntry.objects.filter(verb="acknowledge_alert", outcome="done").count() == 1
+    assert api.post(f"/alerts/{alert.pk}/snooze", {"for_s": 600}).status_code == 200
+    assert api.post(f"/alerts/{alert.pk}/snooze", {}).json()["field"] == "until"
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"measure": "luck"}, "measure"),
+        ({"threshold": -1}, "threshold"),
+        ({"threshold": "9"}, "threshold"),
+        ({"clear_threshold": 1e9}, "clear_threshold"),
+        ({"severity": "loud"}, "severity"),
+        ({"enabled": 1}, "enabled"),
+        ({"targets": ["http://127.0.0.1:6379/"]}, "targets[0]"),
+        ({"targets": ["http://169.254.169.254/latest"]}, "targets[0]"),
+        ({"targets": ["file:///etc/passwd"]}, "targets[0]"),
+        ({"targets": ["nonsense"]}, "targets[0]"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_rule_that_cannot_hold_is_refused(api, settings, changes, field):
+    settings.SLUICEGATE_ALERT_HOSTS = []
+    answer = api.put("/alerts/rules", {"name": "bulk-age", **changes})
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+def test_a_target_is_kept_whole_and_shown_redacted(admin_api, api, gate):
+    admin_api.put(
+        "/alerts/rules",
+        {"name": "bulk-age", "targets": ["https://user:secret@127.0.0.1:8443/hook?token=t0p"]},
+    )
+    shown = next(rule for rule in api.get("/alerts/rules").json()["rules"] if rule["name"] == "bulk-age")
+    assert "secret" not in str(shown) and "t0p" not in str(shown)
+    api.put("/alerts/rules", {**shown, "threshold": 900})
+    rule = AlertRule.objects.get(name="bulk-age")
+    assert rule.threshold == 900 and "secret" in rule.targets[0]
+    assert "secret" not in str(list(JournalEntry.objects.values_list("before", "after")))
+
+
+def test_a_removed_rule_stays_removed(api, gate):
+    assert api.put("/alerts/rules", {"name": "bulk-age", "remove": True}).status_code == 200
+    bootstrap.prepare_database()
+    assert not AlertRule.objects.filter(name="bulk-age").exists()

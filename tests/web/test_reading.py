@@ -1,0 +1,146 @@
+"""Is what is read true, bounded and in the agreed form?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from workers.models import Sample, Transition
+
+
+def test_the_frame_comes_with_its_age(api, frame):
+    seen = api.get("/queues").json()
+    assert (seen["seq"], seen["queues"][0]["depth"]) == (7, 2)
+    assert 0 <= seen["sampled_ago_ms"] < 5000
+
+
+def test_without_a_monitor_there_is_no_made_up_frame(api, gate):
+    answer = api.get("/queues")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
+
+
+def test_a_dead_redis_is_told_everywhere_and_the_page_stays_up(api, browser, settings):
+    settings.SLUICEGATE_REDIS_URL = "unix:///nowhere/redis.sock"
+    from workers.actions.gate import open_gate
+
+    session = browser("viewer")
+    open_gate.cache_clear()
+    for path in ("/queues", "/mode", "/jobs/x"):
+        assert api.get(path).json()["reason"] == "unavailable"
+    assert session.client.get("/").status_code == 200
+    assert session.client.get("/healthz").status_code == 200
+    assert session.client.get("/readyz").status_code == 503
+    assert b"sluicegate_up 0.0" in session.client.get("/metrics").content
+
+
+def test_metrics_have_a_sample_for_every_queue_and_bounded_labels(api, frame, gate):
+    text = api.client.get("/metrics").content.decode()
+    assert 'sluicegate_queue_depth{queue="normal"} 2.0' in text
+    assert 'sluicegate_shed_total{queue="normal"} 0.0' in text
+    assert 'sluicegate_refused_by_reason_total{queue="normal",reason="other"} 2.0' in text
+    assert "sluicegate_sampled_at" in text
+    frame["tenants"] = [{"tenant": f"t{i}", "depth": i} for i in range(500)]
+    gate.put_frame(json.dumps(frame))
+    assert api.client.get("/metrics").content.decode().count("sluicegate_tenant_depth{") == 21
+
+
+def test_metrics_of_a_dead_monitor_are_absent_with_a_rising_age(api, frame, gate):
+    frame["at_ms"] -= 60_000
+    gate.put_frame(json.dumps(frame))
+    text = api.client.get("/metrics").content.decode()
+    assert "sluicegate_queue_depth" not in text
+    age = float(text.split("sluicegate_sampled_age_seconds ")[-1].split()[0])
+    assert age >= 60
+
+
+def test_metrics_from_elsewhere_need_a_key(api, frame):
+    client = api.client
+    assert client.get("/metrics", REMOTE_ADDR="192.0.2.1").status_code == 401
+    assert client.get("/metrics", headers={"X-Forwarded-For": "192.0.2.1"}).status_code == 401
+    assert client.get("/metrics", headers=api.headers, REMOTE_ADDR="192.0.2.1").status_code == 200
+
+
+def test_history_keeps_gaps(api, gate):
+    for at_ms in (1_700_000_000_000, 1_700_000_001_000, 1_700_000_060_000):
+        Sample.objects.create(step_s=1, at_ms=at_ms, data={"queues": {"bulk": {"depth": 4}}})
+    path = "/history?queue=bulk&metric=depth&since=1700000000000&until=1700000060000"
+    points = api.get(path).json()["points"]
+    assert points == [
+        [1_700_000_000_000, 4],
+        [1_700_000_001_000, 4],
+        [1_700_000_002_000, None],
+        [1_700_000_060_000, 4],
+    ]
+    whole = api.get("/history?all=1&since=1700000000000&until=2023-11-14T22:14:20Z").json()
+    assert whole["queues"]["bulk"]["depth"] == [4, 4, 4]
+    assert api.get("/history?queue=bulk&metric=luck").json()["field"] == "metric"
+    assert api.get("/history?since=yesterday&all=1").json()["field"] == "since"
+
+
+def test_transitions_and_journal_page_from_the_newest(api, gate):
+    for i in range(5):
+        Transition.objects.create(scope="*", before="normal", after="saturated", by="x", at_ms=i)
+    first = api.get("/transitions?limit=3").json()
+    assert [row["at_ms"] for row in first["transitions"]] == [4, 3, 2]
+    rest = api.get(f"/transitions?limit=3&before={first['next_before']}").json()
+    assert [row["at_ms"] for row in rest["transitions"]] == [1, 0]
+    assert api.get("/journal?limit=1").json()["entries"]
+    assert api.get("/journal?limit=abc").status_code == 422
+
+
+def test_openapi_describes_every_route(api):
+    document = api.client.get("/api/v1/openapi.json").json()
+    paths = {path.removeprefix("/api/v1") for path in document["paths"]}
+    assert paths >= {
+        "/jobs",
+        "/jobs/bulk",
+        "/jobs/{operation_id}",
+        "/queues",
+        "/history",
+        "/mode",
+        "/policies/{queue}",
+        "/quarantine",
+        "/quarantine/{operation_id}",
+        "/quarantine/replay",
+        "/quarantine/discard",
+        "/alerts",
+        "/alerts/rules",
+        "/alerts/{alert_id}/acknowledge",
+        "/contracts/{queue}",
+        "/journal",
+        "/transitions",
+        "/tenants",
+        "/workers",
+        "/batches/{batch_id}",
+        "/keys",
+    }
+    submit = document["paths"]["/api/v1/jobs"]["post"]
+    assert set(submit["responses"]) >= {"202", "400", "401", "403", "409", "413", "422", "429", "503"}
+    assert submit["security"]
+
+
+@pytest.mark.parametrize(
+    ("address", "template"),
+    [
+        ("/", "room.html"),
+        ("/queues/", "pages/queues.html"),
+        ("/jobs/", "pages/jobs.html"),
+        ("/quarantine/", "pages/quarantine.html"),
+        ("/alerts/", "pages/alerts.html"),
+        ("/audit/", "pages/journal.html"),
+        ("/policies/", "pages/policies.html"),
+        ("/workers/", "pages/workers.html"),
+        ("/tenants/", "pages/tenants.html"),
+    ],
+)
+def test_each_page_renders_for_a_viewer_and_asks_nobody_in(browser, client, address, template):
+    answer = browser("viewer").client.get(address)
+    assert answer.status_code == 200
+    assert template in [used.name for used in answer.templates]
+    assert client.get(address).status_code == 302
+
+
+def test_an_unknown_address_is_a_problem_document(api):
+    answer = api.get("/nowhere")
+    assert (answer.status_code, answer["Content-Type"]) == (404, "application/problem+json")

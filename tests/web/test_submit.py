@@ -1,0 +1,225 @@
+"""Is a submit answered as it must be: accepted, refused, or told which field is at fault?"""
+
+from __future__ import annotations
+
+import json
+import uuid
+
+import pytest
+
+from workers.exceptions import StoreUnavailable
+from workers.store import Store
+
+ECHO = {"task": "drill.echo", "args": [1]}
+
+
+def test_an_accepted_job_is_stored_and_told_where_to_look(api, gate: Store):
+    answer = api.post("/jobs", ECHO)
+    assert answer.status_code == 202
+    said = answer.json()
+    assert set(said) == {"operation_id", "status", "queue", "accepted_at_ms", "durability", "status_url"}
+    assert said["status"] == "pending" and said["queue"] == "normal"
+    assert answer["Location"] == said["status_url"]
+    operation = gate.read_operation(said["operation_id"])
+    assert operation is not None and operation.tenant == "default"
+    assert gate.snapshot()["queues"]["normal"]["depth"] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ({}, 422, "task"),
+        ({"task": 3}, 422, "task"),
+        ({"task": ""}, 422, "task"),
+        ({"task": "t" * 201}, 422, "task"),
+        ({"task": "no.such.task"}, 422, "task"),
+        ({"task": "celery.backend_cleanup"}, 422, "task"),
+        ({**ECHO, "args": "x"}, 422, "args"),
+        ({**ECHO, "args": [1, 2, 3]}, 422, "args"),
+        ({**ECHO, "kwargs": {"no_such": 1}}, 422, "kwargs"),
+        ({**ECHO, "kwargs": []}, 422, "kwargs"),
+        ({**ECHO, "queue": "nowhere"}, 422, "queue"),
+        ({**ECHO, "countdown_s": -1}, 422, "countdown_s"),
+        ({**ECHO, "countdown_s": "5"}, 422, "countdown_s"),
+        ({**ECHO, "countdown_s": 1e12}, 422, "countdown_s"),
+        ({**ECHO, "deadline_s": 0}, 422, "deadline_s"),
+        ({**ECHO, "cost_ms": 1.5}, 422, "cost_ms"),
+        ({**ECHO, "cost_ms": 0}, 422, "cost_ms"),
+        ({**ECHO, "source_sequence": -1}, 422, "source_sequence"),
+        ({**ECHO, "replay_until": "tomorrow"}, 422, "replay_until"),
+        ({**ECHO, "ordering_key": ""}, 422, "ordering_key"),
+        ({**ECHO, "tags": "x"}, 422, "tags"),
+        ({**ECHO, "deadline": 5}, 422, "deadline"),
+        ([], 422, "body"),
+        ("", 422, "body"),
+        ("not json", 400, "body"),
+        ('{"task": "drill.echo", "args": [NaN]}', 400, "body"),
+        ('{"task": "drill.echo", "args": [1e999, Infinity]}', 400, "body"),
+        ('{"task": "drill.echo", "args": ["\\ud800"]}', 400, "body"),
+        (b"\xff\xfe{}", 400, "body"),
+        ("[" * 1_000_000, 400, "body"),
+        ('{"task": "drill.echo", "args": ' + "[" * 200 + "]" * 200 + "}", 400, "body"),
+    ],
+)
+def test_the_field_at_fault_is_named(api, gate: Store, body, status, field):
+    answer = api.post("/jobs", body)
+    assert answer.status_code == status, answer.content
+    assert answer["Content-Type"] == "application/problem+json"
+    assert answer.json()["field"].split(".")[0] == field
+    assert gate.snapshot()["queues"]["normal"]["totals"]["offered"] == 0
+
+
+def test_a_number_that_overflows_to_infinity_is_not_stored(api, gate: Store):
+    answer = api.post("/jobs", '{"task": "drill.echo", "args": [1e999]}')
+    assert answer.status_code in (400, 422)
+
+
+def test_a_delayed_job_is_scheduled(api):
+    said = api.post("/jobs", {**ECHO, "countdown_s": 60}).json()
+    job = api.get(f"/jobs/{said['operation_id']}").json()
+    assert (job["status"], job["phase"]) == ("pending", "delayed")
+    assert 59_000 < job["due_at_ms"] - said["accepted_at_ms"] <= 60_001
+    assert set(job["times"]) == {
+        "offered_at_ms",
+        "accepted_at_ms",
+        "enqueued_at_ms",
+        "started_at_ms",
+        "committed_at_ms",
+        "reported_at_ms",
+    }
+
+
+def test_a_full_queue_answers_429_with_a_time_to_come_back(api, admin_api):
+    assert api.put("/policies/bulk", {"max_count": 3}).status_code == 200
+    answers = [api.post("/jobs", {**ECHO, "queue": "bulk"}) for _ in range(6)]
+    assert [a.status_code for a in answers] == [202] * 3 + [429] * 3
+    refused = answers[-1]
+    assert refused.json()["reason"] == "count" and refused.json()["queue"] == "bulk"
+    assert int(refused["Retry-After"]) >= 1
+    assert refused.json()["retry_after_s"] == int(refused["Retry-After"])
+    assert refused["RateLimit"].startswith('"count";r=0;t=')
+    assert refused["RateLimit-Policy"].startswith('"count";q=3')
+
+
+def test_fifty_refused_clients_are_not_all_told_one_second(api):
+    api.put("/policies/bulk", {"max_count": 1})
+    api.post("/jobs", {**ECHO, "queue": "bulk"})
+    waits = {api.post("/jobs", {**ECHO, "queue": "bulk"})["Retry-After"] for _ in range(50)}
+    assert len(waits) > 1
+
+
+def test_draining_refuses_with_503_and_the_mode_as_reason(api):
+    assert api.put("/mode", {"mode": "draining", "reason": "release"}).status_code == 200
+    refused = api.post("/jobs", ECHO)
+    assert refused.status_code == 503
+    assert refused.json()["reason"] == "mode"
+    assert int(refused["Retry-After"]) >= 1
+
+
+def test_a_dead_redis_is_503_in_time_and_never_accepted(api, gate: Store, monkeypatch):
+    def down(*args, **kwargs):
+        raise StoreUnavailable("down")
+
+    monkeypatch.setattr(type(gate), "admit", down)
+    for _ in range(3):
+        refused = api.post("/jobs", ECHO)
+        assert refused.status_code == 503
+        assert refused.json()["reason"] == "unavailable"
+        assert int(refused["Retry-After"]) >= 1
+
+
+def test_the_same_idempotency_key_gives_the_same_operation(api, gate: Store):
+    key = str(uuid.uuid4())
+    first = api.post("/jobs", ECHO, Idempotency_Key=key)
+    again = api.post("/jobs", json.dumps({"args": [1], "task": "drill.echo"}), Idempotency_Key=key)
+    assert first.status_code == again.status_code == 202
+    assert first.json()["operation_id"] == again.json()["operation_id"]
+    assert first.json()["accepted_at_ms"] == again.json()["accepted_at_ms"]
+    assert again["Idempotency-Replayed"] == "true"
+    assert gate.snapshot()["queues"]["normal"]["totals"]["accepted"] == 1
+
+
+def test_the_same_idempotency_key_with_another_body_is_a_conflict(api):
+    api.post("/jobs", ECHO, Idempotency_Key="k")
+    other = api.post("/jobs", {**ECHO, "args": [2]}, Idempotency_Key="k")
+    assert other.status_code == 409
+    assert other.json()["reason"] == "duplicate"
+
+
+def test_another_tenant_has_idempotency_keys_of_its_own(api, key_for):
+    other = key_for("submit", "read", tenant="other")
+    ids = {caller.post("/jobs", ECHO, Idempotency_Key="k").json()["operation_id"] for caller in (api, other)}
+    assert len(ids) == 2
+
+
+def test_an_idempotency_key_that_is_too_long_is_named(api):
+    answer = api.post("/jobs", ECHO, Idempotency_Key="k" * 256)
+    assert (answer.status_code, answer.json()["field"]) == (400, "Idempotency-Key")
+
+
+def test_traceparent_goes_with_the_operation(api):
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    said = api.post("/jobs", ECHO, traceparent=trace).json()
+    assert api.get(f"/jobs/{said['operation_id']}").json()["traceparent"] == trace
+    said = api.post("/jobs", ECHO, traceparent="rubbish").json()
+    assert api.get(f"/jobs/{said['operation_id']}").json()["traceparent"] is None
+
+
+def test_a_key_is_held_to_its_tasks_and_queues(key_for):
+    key = key_for("submit", tasks=["drill.e*"], queues=["b*"])
+    assert key.post("/jobs", {**ECHO, "queue": "bulk"}).status_code == 202
+    refused = key.post("/jobs", ECHO)
+    assert (refused.status_code, refused.json()["field"]) == (403, "queue")
+    refused = key.post("/jobs", {"task": "drill.fail", "args": ["x"], "queue": "bulk"})
+    assert (refused.status_code, refused.json()["field"]) == (403, "task")
+
+
+def test_a_bulk_submit_gives_a_verdict_each(api):
+    api.put("/policies/bulk", {"max_count": 2})
+    good = {**ECHO, "queue": "bulk"}
+    answer = api.post("/jobs/bulk", [good, {"task": "no.such"}, good, good])
+    assert answer.status_code == 200
+    said = answer.json()
+    assert (said["accepted"], said["refused"]) == (2, 2)
+    assert [v["status"] for v in said["verdicts"]] == ["pending", 422, "pending", 429]
+    assert int(answer["Retry-After"]) >= 1
+
+
+def test_a_whole_bulk_submit_accepts_all_or_none(api, gate: Store):
+    api.put("/policies/bulk", {"max_count": 2})
+    answer = api.post("/jobs/bulk", {"jobs": [{**ECHO, "queue": "bulk"}] * 3, "whole": True}).json()
+    assert answer["accepted"] == 0
+    assert gate.snapshot()["queues"]["bulk"]["depth"] == 0
+
+
+def test_cancel_is_told_apart_from_settled_and_unknown(api):
+    said = api.post("/jobs", {**ECHO, "countdown_s": 600}).json()
+    path = f"/jobs/{said['operation_id']}"
+    assert api.delete(path).status_code == 200
+    assert api.delete(path).status_code == 200
+    assert api.get(path).json()["status"] == "cancelled"
+    assert api.delete(f"/jobs/{uuid.uuid4()}").status_code == 404
+
+
+def test_a_settled_job_cannot_be_cancelled(api, gate: Store):
+    from workers.store import Settlement
+
+    said = api.post("/jobs", ECHO).json()
+    claimed = gate.claim("w1", ["normal"])[0]
+    assert api.delete(f"/jobs/{said['operation_id']}").status_code == 202  # it is in a worker's hands
+    other = api.post("/jobs", ECHO).json()
+    claimed = gate.claim("w1", ["normal"])[0]
+    gate.settle([Settlement(claimed.id, claimed.epoch, "succeeded", run_ms=5)])
+    refused = api.delete(f"/jobs/{other['operation_id']}")
+    assert refused.status_code == 409
+    assert api.get(f"/jobs/{other['operation_id']}").json()["status"] == "succeeded"
+
+
+def test_a_tenant_sees_and_cancels_its_own_jobs_only(api, key_for, admin_api):
+    said = api.post("/jobs", {**ECHO, "countdown_s": 600}).json()
+    path = f"/jobs/{said['operation_id']}"
+    other = key_for("submit", "read", "operate", tenant="other")
+    assert other.get(path).status_code == 404
+    assert other.delete(path).status_code == 404
+    assert admin_api.get(path).status_code == 200
+    assert api.get(path).json()["status"] == "pending"
