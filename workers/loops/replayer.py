@@ -42,8 +42,9 @@ class Pace:
 class Replayer:
     """Ids follow from batch and job, and the gate knows an id again: killed half way, it doubles nothing."""
 
-    def __init__(self, store: Store, latest: Latest) -> None:
+    def __init__(self, store: Store, latest: Latest, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
+        self._clock = clock  # seconds
         self._latest = latest
         self._paces: dict[uuid.UUID, Pace] = {}
 
@@ -52,11 +53,11 @@ class Replayer:
         for gone in set(self._paces) - {batch.pk for batch in batches}:
             del self._paces[gone]
         for batch in batches:
-            self._advance(batch, self._paces.setdefault(batch.pk, Pace(time.monotonic())))
+            self._advance(batch, self._paces.setdefault(batch.pk, Pace(self._clock())))
         return False
 
     def _advance(self, batch: ReplayBatch, pace: Pace) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if now < pace.not_before:
             return
         pace.paid_until = max(pace.paid_until, now - SAVED_UP_S)
@@ -127,7 +128,7 @@ class Replayer:
             self._store.note_replayed(item.job.op_id, new_id)
         elif verdict.reason in PASSING_REASONS:
             wait_s = min(LONGEST_WAIT_S, max(1.0, verdict.retry_after_s or 1.0))
-            pace.not_before = max(pace.not_before, time.monotonic() + wait_s)
+            pace.not_before = max(pace.not_before, self._clock() + wait_s)
             pace.paid_until = pace.not_before
         else:
             self._count_failure(batch, pace, item, f"refused: {verdict.reason}")

@@ -99,7 +99,10 @@ class Sampler:
         except StoreUnavailable as exc:
             # A full Redis refuses the copy and still passes the broadcast on.
             self._note_health({**self.health, "state": exc.reason, "detail": exc.detail[:200]}, now_ms)
-        self._broadcast(text)
+        try:
+            self._broadcast(text)
+        except Exception as exc:  # noqa: BLE001 - pages read the stored frame; history goes on
+            log.warning("frame %d was not broadcast: %s", self._seq, type(exc).__name__)
         for listener in self._listeners:
             listener(frame, snapshot)
         if time.monotonic() - started > INTERVAL_S:
