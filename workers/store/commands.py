@@ -87,6 +87,7 @@ class Store:
 
     def __init__(self, client: redis.Redis, gate: str = "main") -> None:
         self.client = client
+        self.line = scripts.Line(client)
         self.gate = gate
         self.root = keys.root(gate)
         self.clock = RedisClock()
@@ -97,7 +98,7 @@ class Store:
         return cls(open_client(url, timeout_s=timeout_s), gate)
 
     def _run(self, name: str, *args: Any) -> Any:
-        reply = scripts.unpack(scripts.run(self.client, name, self.root, *args))
+        reply = scripts.unpack(scripts.run(self.line, name, self.root, *args))
         self.clock.set(reply["now"] if isinstance(reply, dict) else reply[0])
         return reply
 
@@ -158,7 +159,7 @@ class Store:
 
     def claim(self, worker: str, queues: Sequence[str], most: int = 1) -> list[Claimed]:
         """Takes up to ``most`` jobs by policy. The transport sends the same script by itself."""
-        return parse_claim(scripts.run(self.client, "claim", self.root, worker, most, *queues), self.clock)
+        return parse_claim(scripts.run(self.line, "claim", self.root, worker, most, *queues), self.clock)
 
     def forget_worker(self, worker: str) -> None:
         """Takes a worker that ends off the list."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,65 @@ def unpack_raw(reply: bytes) -> Any:
     return msgpack.unpackb(reply, raw=True, strict_map_key=False)
 
 
-def run(client: redis.Redis, name: str, root: str, *args: Any) -> bytes:
+class Line:
+    """One connection kept for scripts, a round trip without what redis-py does around a command.
+
+    Asked from two threads at once, the second takes a connection from the pool for its call. After a
+    timeout the connection is dropped, so that a late reply is never read as the next one's.
+    """
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._pool = client.connection_pool
+        self._connection: Any = None
+        self._pid = 0
+        self._lock = threading.Lock()
+
+    def call(self, *command: Any) -> Any:
+        """Sends a command and gives its reply.
+
+        A connection that turns out to be dead (a restarted server) is made anew once: every script is
+        idempotent by operation id or epoch. A timeout is not tried again, the command may still run.
+
+        Raises:
+            redis.RedisError: as redis-py raises it.
+        """
+        if not self._lock.acquire(blocking=False):
+            spare = self._pool.get_connection()
+            try:
+                spare.send_command(*command)
+                return spare.read_response()
+            except redis.TimeoutError:
+                spare.disconnect()
+                raise
+            finally:
+                self._pool.release(spare)
+        try:
+            if self._pid != os.getpid():
+                # A forked child leaves its parent's connection alone.
+                self._connection, self._pid = None, os.getpid()
+            fresh = self._connection is None
+            if fresh:
+                self._connection = self._pool.get_connection()
+            try:
+                return self._ask(command)
+            except redis.ConnectionError:
+                if fresh:
+                    raise
+                return self._ask(command)
+        finally:
+            self._lock.release()
+
+    def _ask(self, command: tuple[Any, ...]) -> Any:
+        connection = self._connection
+        try:
+            connection.send_command(*command)
+            return connection.read_response()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            connection.disconnect()
+            raise
+
+
+def run(line: Line, name: str, root: str, *args: Any) -> bytes:
     """Runs a script with the gate's root as its one key and gives its raw reply.
 
     Loads the script when the server does not know it (a restart, SCRIPT FLUSH, a failover).
@@ -51,9 +111,9 @@ def run(client: redis.Redis, name: str, root: str, *args: Any) -> bytes:
     """
     try:
         try:
-            reply = client.execute_command("EVALSHA", sha(name), 1, root, *args)
+            reply = line.call("EVALSHA", sha(name), 1, root, *args)
         except NoScriptError:
-            reply = client.execute_command("EVAL", source(name), 1, root, *args)
+            reply = line.call("EVAL", source(name), 1, root, *args)
     except (redis.RedisError, OSError) as exc:
         raise_unavailable(exc)
     return bytes(reply)

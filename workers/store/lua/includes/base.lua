@@ -30,8 +30,17 @@ local function bump(q, n, field, by)
 end
 local function flush()
   for key, fields in pairs(bumps) do
+    local names, row = {}, {}
     for field, by in pairs(fields) do
-      if by ~= 0 then redis.call('HINCRBY', key, field, by) end
+      if by ~= 0 then names[#names + 1] = field end
+    end
+    if #names > 0 then
+      local held = redis.call('HMGET', key, unpack(names))
+      for i, field in ipairs(names) do
+        row[2 * i - 1] = field
+        row[2 * i] = (tonumber(held[i]) or 0) + fields[field]
+      end
+      redis.call('HSET', key, unpack(row))
     end
   end
   bumps = {}
