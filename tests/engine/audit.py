@@ -13,38 +13,75 @@ _GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms")
 _BASE_MS, _STEPS = 1735689600000, 4096
 
 
+class Contents:
+    """All keys of a gate, read in two round trips."""
+
+    def __init__(self, store: Store) -> None:
+        client, root = store.client, store.root
+        names = [key for key in client.scan_iter(root.replace("{", "[{]") + "*", count=10_000)]
+        with client.pipeline(transaction=False) as pipe:
+            for name in names:
+                pipe.type(name)
+            kinds = pipe.execute()
+            for name, kind in zip(names, kinds, strict=True):
+                if kind == b"hash":
+                    pipe.hgetall(name)
+                elif kind == b"zset":
+                    pipe.zrange(name, 0, -1, withscores=True)
+                else:
+                    pipe.type(name)
+            values = pipe.execute()
+        self.hashes: dict[str, dict[str, bytes]] = {}
+        self.zsets: dict[str, dict[str, float]] = {}
+        for name, kind, value in zip(names, kinds, values, strict=True):
+            short = name.decode()[len(root) :]
+            if kind == b"hash":
+                self.hashes[short] = {k.decode(errors="surrogateescape"): v for k, v in value.items()}
+            elif kind == b"zset":
+                self.zsets[short] = {m.decode(errors="surrogateescape"): float(s) for m, s in value}
+
+    @property
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Every operation's record, as the scripts see it."""
+        return {op_id: scripts.unpack(row) for op_id, row in self.hashes.get("ops", {}).items()}
+
+    def numbers(self, name: str) -> dict[str, float]:
+        return {field: float(value) for field, value in self.hashes.get(name, {}).items()}
+
+    def names(self, beginning: str) -> list[str]:
+        """What follows ``beginning`` in the names of hashes."""
+        return [name[len(beginning) :] for name in self.hashes if name.startswith(beginning)]
+
+
 def records(store: Store) -> dict[str, dict[str, Any]]:
     """Every operation's record, as the scripts see it."""
     raw = store.client.hgetall(store.root + "ops")
-    return {op_id.decode(): scripts.unpack(row) for op_id, row in raw.items()}
+    return {op_id.decode(errors="surrogateescape"): scripts.unpack(row) for op_id, row in raw.items()}
 
 
 def totals(store: Store, queue: str) -> dict[str, float]:
-    return _numbers(store.client.hgetall(f"{store.root}totals:{queue}"))
+    """Counters and gauges of a queue."""
+    row = store.client.hgetall(f"{store.root}totals:{queue}")
+    return {field.decode(): float(value) for field, value in row.items()}
 
 
-def tenant_totals(store: Store, queue: str, tenant: str) -> dict[str, float]:
-    return _numbers(store.client.hgetall(f"{store.root}tenant:{queue}|{tenant}"))
-
-
-def tenants_of(store: Store, queue: str) -> list[str]:
-    beginning = f"{store.root}tenant:{queue}|"
-    return [key.decode()[len(beginning) :] for key in store.client.scan_iter(beginning + "*", count=1000)]
-
-
-def find_faults(store: Store) -> list[str]:
+def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
     """Everything that does not add up, in words; empty when all is well. Stop the traffic first."""
-    client, root = store.client, store.root
-    ops = records(store)
+    held_now = contents or Contents(store)
+    ops = held_now.records
     faults: list[str] = []
-    queues = [key.decode()[len(root) + 7 :] for key in client.scan_iter(root + "totals:*", count=1000)]
+    queues = held_now.names("totals:")
     held: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     waiting: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     delayed: dict[str, set[str]] = defaultdict(set)
     leased: set[str] = set()
     settled: set[str] = set()
     wanted_payloads: set[str] = set()
-    lengths = {key.decode(): len(value) for key, value in client.hgetall(root + "payloads").items()}
+    lengths = {key: len(value) for key, value in held_now.hashes.get("payloads", {}).items()}
+
+    def members(name: str) -> set[str]:
+        return set(held_now.zsets.get(name, {}))
+
     for op_id, rec in ops.items():
         state, place = rec["s"], (rec["q"], rec["n"])
         field = _FIELD_OF.get(state)
@@ -77,15 +114,14 @@ def find_faults(store: Store) -> list[str]:
     for queue in queues:
         sums: Counter[str] = Counter()
         heads, turns = {}, set()
-        for tenant in tenants_of(store, queue):
-            own = tenant_totals(store, queue, tenant)
+        for tenant in held_now.names(f"tenant:{queue}|"):
+            own = held_now.numbers(f"tenant:{queue}|{tenant}")
             faults += _identity(f"{queue}|{tenant}", own)
             for gauge in _GAUGES:
                 compare(f"{queue}|{tenant} {gauge}", own.get(gauge, 0), held[(queue, tenant)][gauge])
             for name, value in own.items():
                 sums[name] += int(value) if name != "vt" else 0
-            line = client.zrange(f"{root}ready:{queue}|{tenant}", 0, -1, withscores=True)
-            lined = {op_id.decode(): score for op_id, score in _pairs(line)}
+            lined = held_now.zsets.get(f"ready:{queue}|{tenant}", {})
             eligible = waiting[(queue, tenant)]
             compare(f"line of {queue}|{tenant}", set(lined), set(eligible))
             for op_id, score in lined.items():
@@ -95,26 +131,34 @@ def find_faults(store: Store) -> list[str]:
             if lined:
                 heads[tenant] = min(lined.values())
                 turns.add(tenant)
-        own = totals(store, queue)
+        own = held_now.numbers(f"totals:{queue}")
         faults += _identity(queue, own)
         for gauge in _GAUGES:
             number = sum(row[gauge] for (q, _), row in held.items() if q == queue)
             compare(f"{queue} {gauge}", own.get(gauge, 0), number)
         for name in ("offered", "accepted", "refused", *TERMINAL, "started", "quarantined", "redelivered"):
             compare(f"{queue} {name} over its tenants", sums[name], own.get(name, 0))
-        found_heads = {n.decode(): s for n, s in _pairs(client.zrange(f"{root}heads:{queue}", 0, -1, withscores=True))}
-        compare(f"heads of {queue}", found_heads, heads)
-        compare(f"turns of {queue}", {n.decode() for n in client.zrange(f"{root}turns:{queue}", 0, -1)}, turns)
-        compare(f"delayed of {queue}", _members(store, f"delayed:{queue}"), delayed[queue])
-    compare("leases", _members(store, "leases"), leased)
-    compare("settled", _members(store, "settled"), settled)
-    spooled = _members(store, "spool")
-    compare("quarantined", {key.decode() for key in client.hkeys(root + "quarantined")}, spooled)
-    compare("payloads", set(lengths), wanted_payloads | spooled)
-    compare("links", {key.decode() for key in client.hkeys(root + "links")}, _members(store, "links:until"))
+        compare(f"heads of {queue}", held_now.zsets.get(f"heads:{queue}", {}), heads)
+        compare(f"turns of {queue}", members(f"turns:{queue}"), turns)
+        compare(f"delayed of {queue}", members(f"delayed:{queue}"), delayed[queue])
+    compare("leases", members("leases"), leased)
+    compare("settled", members("settled"), settled)
+    compare("quarantined", set(held_now.hashes.get("quarantined", {})), members("spool"))
+    compare("payloads", set(lengths), wanted_payloads | members("spool"))
+    compare("links", set(held_now.hashes.get("links", {})), members("links:until"))
+    if contents is None:
+        faults += _recounted(store)
+    return faults
+
+
+def _recounted(store: Store) -> list[str]:
+    """Where the gate's own recount differs from its counters."""
+    faults = []
     for queue, count in store.recount().items():
+        own = totals(store, queue)
         for gauge in _GAUGES:
-            compare(f"recount of {queue} {gauge}", count[gauge], totals(store, queue).get(gauge, 0))
+            if count[gauge] != own.get(gauge, 0):
+                faults.append(f"recount of {queue} {gauge}: {count[gauge]}, counted {own.get(gauge, 0)}")
     return faults
 
 
@@ -139,15 +183,3 @@ def _identity(name: str, row: dict[str, float]) -> list[str]:
         faults.append(f"{name}: refused {get('refused')} != {reasons} by reason")
     faults += [f"{name}: {field} is {value}" for field, value in row.items() if value < 0]
     return faults
-
-
-def _members(store: Store, name: str) -> set[str]:
-    return {member.decode() for member in store.client.zrange(store.root + name, 0, -1)}
-
-
-def _pairs(found: Any) -> list[tuple[bytes, float]]:
-    return [(member, float(score)) for member, score in found]
-
-
-def _numbers(row: dict[bytes, bytes]) -> dict[str, float]:
-    return {field.decode(): float(value) for field, value in row.items()}

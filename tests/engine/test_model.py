@@ -1,0 +1,561 @@
+"""Does the gate do, step by step, what a small model of it says, in whatever order things happen?"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from workers.states import TERMINAL
+from workers.store import Offer, Settlement, Store
+
+from . import audit
+from .conftest import publish
+from .test_admission import make_older
+
+HOUR_MS = 3_600_000
+QUEUES = ("critical", "normal", "bulk")
+TENANTS = ("a", "b")
+MAX_DELIVERIES = 3
+
+#: Bounds that a machine of some forty steps reaches, changed while it runs.
+POLICIES: dict[str, list[dict[str, Any]]] = {
+    "critical": [{"strict_rank": 0, "max_count": 4}, {"strict_rank": 0}],
+    "normal": [
+        {"weight": 3, "max_count": 5, "max_bytes": 120, "max_cost_ms": 900, "saturated_share": 0.5},
+        {"weight": 3, "max_bytes": 60, "saturated_share": 0.5, "tenant_share": 0.4},
+        {"weight": 3, "max_count": 3, "max_in_flight": 1},
+    ],
+    "bulk": [{"weight": 1, "max_count": 4, "saturated_share": 0}, {"weight": 1, "max_cost_ms": 500, "order": "lifo"}],
+}
+COUNTED = ("offered", "accepted", "refused", "started", *TERMINAL, "quarantined", "retried", "redelivered", "over_bound")
+OUTCOMES = ("succeeded", "failed", "retry", "released", "requeued", "lost", "expired", "cancelled", "ignored")
+
+
+@dataclass
+class Job:
+    queue: str
+    tenant: str
+    size: int
+    cost: int
+    state: str
+    retries: int = 0
+    deliveries: int = 0
+    epoch: int | None = None
+    successor: tuple[int, int, bool] | None = None  # retries, size, delayed
+    cancel_asked: bool = False
+    started: bool = False
+    expired: bool = False
+    due: bool = False  # delayed, and its time has come
+    run_out: bool = False  # leased, and its lease has ended
+    stale_epochs: list[int] = field(default_factory=list)
+
+
+class GateMachine(RuleBasedStateMachine):
+    store: Store
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.store.client.flushall()
+        self.jobs: dict[str, Job] = {}
+        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.policies: dict[str, dict[str, Any]] = {queue: rows[0] for queue, rows in POLICIES.items()}
+        self.modes: dict[str, str] = {}
+        self.known: dict[str, set[str]] = {queue: set() for queue in QUEUES}
+        self.links: dict[str, str] = {}
+        self.keys: dict[tuple[str, str], tuple[str, str]] = {}
+        self.ended: dict[str, str] = {}
+        self.newest_epoch = 0
+        self.number = 0
+        publish(self.store, self.policies)
+
+    # What the model knows.
+
+    def in_state(self, *states: str) -> list[str]:
+        return [op_id for op_id, job in self.jobs.items() if job.state in states]
+
+    def level(self, queue: str, tenant: str | None = None) -> tuple[int, int, int]:
+        """Count, bytes and cost that stand in a queue."""
+        jobs = [j for j in self.jobs.values() if j.queue == queue and tenant in (None, j.tenant)]
+        pending = [j for j in jobs if j.state in ("waiting", "delayed")]
+        cost = sum(j.cost for j in pending if j.state == "waiting")
+        return len(pending), sum(j.size for j in pending), cost
+
+    def true_reasons(self, offer: Offer) -> set[str]:
+        """Every reason for which this offer may be refused now; empty where it must be accepted."""
+        p, size, cost = self.policies[offer.queue], len(offer.payload), offer.cost_ms or 0
+        mode = max(
+            (self.modes.get(scope, "normal") for scope in ("*", offer.queue)),
+            key=("normal", "saturated", "draining", "failed").index,
+        )
+        share = p.get("saturated_share", 1) if mode == "saturated" else 1
+        reasons = set()
+        if mode == "failed":
+            reasons.add("unavailable")
+        if mode == "draining" or share == 0:
+            reasons.add("mode")
+        if size > p.get("max_bytes", size):
+            reasons.add("size")
+        fields = ("max_count", "max_bytes", "max_cost_ms")
+        after = [have + more for have, more in zip(self.level(offer.queue), (1, size, cost), strict=True)]
+        for value, bound, reason in zip(after, fields, ("count", "bytes", "cost"), strict=True):
+            if bound in p and value > p[bound] * share:
+                reasons.add(reason)
+        if len(self.known[offer.queue] | {offer.tenant}) > 1:
+            part = share * p.get("tenant_share", 0.8)
+            own = self.level(offer.queue, offer.tenant)
+            after = [have + more for have, more in zip(own, (1, size, cost), strict=True)]
+            for value, bound in zip(after, fields, strict=True):
+                room = max(1, p.get(bound, 0) * part) if bound == "max_count" else p.get(bound, 0) * part
+                if bound in p and part < share and value > room:
+                    reasons.add("tenant")
+        return reasons
+
+    def count(self, job: Job, *names: str) -> None:
+        for name in names:
+            self.counts[(job.queue, job.tenant, name)] += 1
+
+    def end(self, op_id: str, status: str) -> None:
+        job = self.jobs[op_id]
+        job.state, job.successor = status, None
+        self.count(job, status)
+        self.ended[op_id] = status
+
+    def back(self, op_id: str) -> None:
+        """Returns a job to its line; a successor takes its place."""
+        job = self.jobs[op_id]
+        job.state, job.started, job.run_out = "waiting", False, False
+        if job.successor is not None:
+            job.retries, job.size, delayed = job.successor
+            job.successor, job.deliveries = None, 0
+            job.state = "delayed" if delayed else "waiting"
+
+    def lose(self, op_id: str) -> None:
+        job = self.jobs[op_id]
+        self.count(job, "redelivered")
+        if job.cancel_asked:
+            self.end(op_id, "cancelled")
+        elif job.successor is None and job.deliveries >= MAX_DELIVERIES:
+            self.count(job, "quarantined")
+            self.end(op_id, "failed")
+        else:
+            self.back(op_id)
+
+    def enter(self, offer: Offer, *, over_bound: bool = False) -> None:
+        state = "delayed" if offer.delay_ms else "waiting"
+        job = Job(offer.queue, offer.tenant, len(offer.payload), offer.cost_ms or 0, state, offer.retries)
+        self.jobs[offer.id] = job
+        self.known[offer.queue].add(offer.tenant)
+        self.count(job, "offered", "accepted", *(["over_bound"] if over_bound else []))
+        for link in offer.links:
+            self.links[link] = offer.id
+
+    def refuse(self, offer: Offer) -> None:
+        for name in ("offered", "refused"):
+            self.counts[(offer.queue, offer.tenant, name)] += 1
+
+    # What producers do.
+
+    def new_offer(self, draw: Any, **facts: Any) -> Offer:
+        self.number += 1
+        given = {
+            "id": f"j{self.number}",
+            "task": "t",
+            "queue": draw(st.sampled_from(QUEUES)),
+            "tenant": draw(st.sampled_from(TENANTS)),
+            "payload": b"x" * draw(st.integers(1, 50)),
+            "cost_ms": draw(st.sampled_from([1, 100, 300])),
+            "delay_ms": draw(st.sampled_from([0, 0, 0, HOUR_MS])),
+        }
+        return Offer(**{**given, **facts})
+
+    @initialize()
+    def begin(self) -> None:
+        self.store.snapshot()
+
+    @rule(data=st.data(), links=st.booleans())
+    def offer_one(self, data: st.DataObject, links: bool) -> None:
+        names = (f"l{self.number}", f"m{self.number}") if links else ()
+        offer = self.new_offer(data.draw, links=names)
+        reasons = self.true_reasons(offer)
+        verdict = self.store.admit([offer])[0]
+        if verdict.accepted:
+            assert not reasons
+            self.enter(offer)
+        else:
+            assert verdict.reason in reasons
+            assert verdict.retry_after_s is not None
+            assert verdict.retry_after_s > 0
+            self.refuse(offer)
+
+    @rule(data=st.data(), number=st.integers(2, 4))
+    def offer_a_canvas(self, data: st.DataObject, number: int) -> None:
+        offers = [self.new_offer(data.draw) for _ in range(number)]
+        before, known = dict(self.jobs), {queue: set(names) for queue, names in self.known.items()}
+        counts = self.counts.copy()
+        refusal: set[str] = set()
+        for offer in offers:
+            reasons = self.true_reasons(offer)
+            if reasons:
+                refusal |= reasons
+            else:
+                # Within one call a tenant counts as known once the whole is accepted.
+                seen = self.known[offer.queue].copy()
+                self.enter(offer)
+                self.known[offer.queue] = seen
+        verdicts = self.store.admit(offers, whole=True)
+        if refusal:
+            assert all(v.reason in refusal for v in verdicts)
+            self.jobs, self.known, self.counts = before, known, counts
+            for offer in offers:
+                self.refuse(offer)
+        else:
+            assert all(v.accepted for v in verdicts)
+            for offer in offers:
+                self.known[offer.queue].add(offer.tenant)
+
+    @rule(data=st.data(), key=st.sampled_from(["k1", "k2"]), body=st.sampled_from(["x", "y"]))
+    def offer_with_a_key(self, data: st.DataObject, key: str, body: str) -> None:
+        offer = self.new_offer(data.draw, idempotency_key=key, idempotency_hash=body)
+        reasons = self.true_reasons(offer)
+        verdict = self.store.admit([offer])[0]
+        known = self.keys.get((offer.tenant, key))
+        if known is not None:
+            assert verdict.id == known[0]
+            assert verdict.accepted == (known[1] == body)
+            assert verdict.conflict == (known[1] != body)
+        elif verdict.accepted:
+            assert not reasons
+            self.keys[(offer.tenant, key)] = (offer.id, body)
+            self.enter(offer)
+        else:
+            assert verdict.reason in reasons
+            self.refuse(offer)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def offer_again(self, data: st.DataObject) -> None:
+        op_id = data.draw(st.sampled_from(sorted(self.jobs)))
+        job = self.jobs[op_id]
+        verdict = self.store.admit([Offer(op_id, "t", job.queue, b"again", job.tenant, retries=job.retries)])[0]
+        assert (verdict.accepted, verdict.duplicate_of) == (True, op_id)
+
+    @precondition(lambda self: self.in_state("leased"))
+    @rule(data=st.data(), delayed=st.booleans(), size=st.integers(1, 50))
+    def publish_a_retry(self, data: st.DataObject, delayed: bool, size: int) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        job = self.jobs[op_id]
+        delay_ms = HOUR_MS if delayed else 0
+        offer = Offer(
+            op_id, "t", job.queue, b"r" * size, job.tenant, retries=job.retries + 1, delay_ms=delay_ms, cost_ms=1
+        )
+        assert self.store.admit([offer])[0].accepted
+        job.successor = (offer.retries, size, delayed)
+
+    @precondition(lambda self: self.links)
+    @rule(data=st.data())
+    def publish_a_link(self, data: st.DataObject) -> None:
+        link = data.draw(st.sampled_from(sorted(self.links)))
+        parent = self.jobs[self.links.pop(link)]
+        offer = self.new_offer(data.draw, id=link)
+        over = bool(self.true_reasons(offer))
+        assert self.store.admit([offer])[0].accepted
+        self.enter(offer, over_bound=over)
+        if parent.cancel_asked or parent.state == "cancelled":
+            self.end(link, "cancelled")
+
+    @rule(queue=st.sampled_from(QUEUES), tenant=st.sampled_from(TENANTS), number=st.integers(1, 5))
+    def refuse_locally(self, queue: str, tenant: str, number: int) -> None:
+        self.store.report_refusals({(queue, tenant, "count"): number})
+        for name in ("offered", "refused"):
+            self.counts[(queue, tenant, name)] += number
+
+    # What workers do.
+
+    @rule(
+        queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True), most=st.integers(1, 4)
+    )
+    def claim(self, queues: list[str], most: int) -> None:
+        self.promote_due(queues)
+        eligible = {i: r.get("e", r["a"]) for i, r in audit.records(self.store).items() if r["s"] == "waiting"}
+        lifo = "saturated" in self.modes.values()
+        claimed = self.store.claim("w", queues, most)
+        for op_id in self.in_state("waiting"):
+            job = self.jobs[op_id]
+            if job.expired and job.queue in queues and audit.records(self.store)[op_id]["s"] == "expired":
+                self.end(op_id, "expired")
+        for got in claimed:
+            job = self.jobs[got.id]
+            assert job.state == "waiting"
+            assert not job.expired
+            assert job.queue in queues
+            waiting = [self.jobs[i] for i in self.in_state("waiting")]
+            if job.queue != "critical" and "critical" in queues:
+                assert not any(j.queue == "critical" and not j.expired for j in waiting)
+            if self.policies[job.queue].get("order") != "lifo" or not lifo:
+                line = [
+                    eligible.get(i, 0)
+                    for i in self.in_state("waiting")
+                    if (self.jobs[i].queue, self.jobs[i].tenant) == (job.queue, job.tenant) and i in eligible
+                ]
+                assert got.id not in eligible or eligible[got.id] <= min(line)
+            assert got.epoch > self.newest_epoch
+            assert len(got.payload) == job.size
+            self.newest_epoch = got.epoch
+            job.state, job.epoch, job.started = "leased", got.epoch, False
+            job.deliveries += 1
+            assert got.deliveries == job.deliveries
+            most_busy = self.policies[job.queue].get("max_in_flight")
+            if most_busy is not None:
+                busy = [i for i in self.in_state("leased") if self.jobs[i].queue == job.queue]
+                assert len(busy) <= max(most_busy, len(busy) - 1)
+        if len(claimed) < most:
+            for op_id in self.in_state("waiting"):
+                queue = self.jobs[op_id].queue
+                assert queue not in queues or "max_in_flight" in self.policies[queue]
+
+    @precondition(lambda self: self.in_state("leased"))
+    @rule(data=st.data(), outcome=st.sampled_from(OUTCOMES), started=st.booleans(), again_later=st.booleans())
+    def settle(self, data: st.DataObject, outcome: str, started: bool, again_later: bool) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        job = self.jobs[op_id]
+        delay = HOUR_MS if again_later and outcome in ("requeued", "retry") else None
+        error = {"type": "E", "message": "m", "traceback": ""} if outcome in ("failed", "retry") else None
+        assert job.epoch is not None
+        word = self.store.settle(
+            [
+                Settlement(
+                    op_id,
+                    job.epoch,
+                    outcome,
+                    started_at_ms=self.store.clock.now_ms() if started else None,
+                    run_ms=5 if started else None,
+                    error=error,
+                    delay_ms=delay,
+                )
+            ]
+        )[0]
+        job.stale_epochs.append(job.epoch)
+        if started and not job.started:
+            self.count(job, "started")
+        had_successor = job.successor is not None
+        if outcome == "released":
+            job.deliveries -= 1
+            if job.cancel_asked:
+                self.end(op_id, "cancelled")
+            else:
+                self.back(op_id)
+                assert word == "returned"
+        elif outcome == "lost":
+            self.lose(op_id)
+        elif job.cancel_asked and (had_successor or outcome not in ("succeeded", "failed", "ignored")):
+            self.end(op_id, "cancelled")
+            assert word == "settled"
+        elif had_successor:
+            self.count(job, "retried")
+            self.back(op_id)
+            assert word == "retried"
+        elif outcome in ("retry", "requeued"):
+            if delay is None:
+                self.count(job, "redelivered")
+            self.back(op_id)
+            job.state = "delayed" if delay else "waiting"
+            assert word == "returned"
+        else:
+            if outcome == "failed":
+                self.count(job, "quarantined")
+            self.end(op_id, "succeeded" if outcome == "ignored" else outcome)
+            assert word == ("quarantined" if outcome == "failed" else "settled")
+
+    @precondition(lambda self: any(job.stale_epochs for job in self.jobs.values()))
+    @rule(data=st.data(), outcome=st.sampled_from(OUTCOMES))
+    def settle_too_late(self, data: st.DataObject, outcome: str) -> None:
+        op_id = data.draw(st.sampled_from([i for i, job in self.jobs.items() if job.stale_epochs]))
+        stale = data.draw(st.sampled_from(self.jobs[op_id].stale_epochs))
+        assert self.store.settle([Settlement(op_id, stale, outcome, started_at_ms=1)]) == ["stale"]
+
+    @precondition(lambda self: self.in_state("leased"))
+    @rule(data=st.data(), started=st.booleans())
+    def renew(self, data: st.DataObject, started: bool) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        job = self.jobs[op_id]
+        assert job.epoch is not None
+        stale = [(op_id, epoch, None) for epoch in job.stale_epochs[-1:]]
+        at_ms = self.store.clock.now_ms() if started else None
+        lost, stop = self.store.renew("w", None, [(op_id, job.epoch, at_ms), *stale])
+        assert lost == [op_id] * len(stale)
+        assert stop == ([op_id] if job.cancel_asked else [])
+        job.run_out = False
+        if started and not job.started:
+            job.started = True
+            self.count(job, "started")
+
+    # What time does.
+
+    @precondition(lambda self: self.in_state("leased"))
+    @rule(data=st.data())
+    def let_a_lease_run_out(self, data: st.DataObject) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        self.store.client.zadd(self.store.root + "leases", {op_id: 1})
+        self.jobs[op_id].run_out = True
+
+    @rule()
+    def reap(self) -> None:
+        expected = {op_id for op_id in self.in_state("leased") if self.jobs[op_id].run_out}
+        taken = self.store.reap()
+        assert {row["id"] for row in taken} == expected
+        for row in taken:
+            job = self.jobs[row["id"]]
+            assert job.epoch is not None
+            job.stale_epochs.append(job.epoch)
+            self.lose(row["id"])
+
+    @precondition(lambda self: self.in_state("delayed"))
+    @rule(data=st.data())
+    def let_a_delay_pass(self, data: st.DataObject) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("delayed")))
+        job = self.jobs[op_id]
+        self.store.client.zadd(f"{self.store.root}delayed:{job.queue}", {op_id: self.store.clock.now_ms() - 10})
+        job.due = True
+
+    def promote_due(self, queues: list[str]) -> int:
+        due = [i for i in self.in_state("delayed") if self.jobs[i].due and self.jobs[i].queue in queues]
+        for op_id in due:
+            self.jobs[op_id].state, self.jobs[op_id].due = "waiting", False
+        return len(due)
+
+    @rule(queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True))
+    def promote(self, queues: list[str]) -> None:
+        assert self.store.promote(queues) == self.promote_due(queues)
+
+    @precondition(lambda self: self.in_state("waiting"))
+    @rule(data=st.data())
+    def let_a_deadline_pass(self, data: st.DataObject) -> None:
+        import msgpack
+
+        op_id = data.draw(st.sampled_from(self.in_state("waiting")))
+        rec = audit.records(self.store)[op_id]
+        rec["dd"] = 1
+        self.store.client.hset(self.store.root + "ops", op_id, msgpack.packb(rec))
+        self.jobs[op_id].expired = True
+
+    @precondition(lambda self: self.in_state("waiting"))
+    @rule(data=st.data(), by_ms=st.sampled_from([1, 5_000, 600_000]))
+    def let_a_job_grow_old(self, data: st.DataObject, by_ms: int) -> None:
+        op_id = data.draw(st.sampled_from(self.in_state("waiting")))
+        line = f"{self.store.root}ready:{self.jobs[op_id].queue}|{self.jobs[op_id].tenant}"
+        first = self.store.client.zrange(line, 0, 0)[0].decode()
+        make_older(self.store, first, by_ms)
+
+    # What operators do.
+
+    @rule(
+        scope=st.sampled_from(["*", "normal", "bulk"]),
+        mode=st.sampled_from(["normal", "normal", "saturated", "draining", "failed"]),
+    )
+    def set_mode(self, scope: str, mode: str) -> None:
+        self.store.set_mode(scope, mode, by="o", reason="model")
+        self.modes[scope] = mode
+
+    @rule(data=st.data(), queue=st.sampled_from(QUEUES))
+    def change_policy(self, data: st.DataObject, queue: str) -> None:
+        self.policies[queue] = data.draw(st.sampled_from(POLICIES[queue]))
+        publish(self.store, {queue: self.policies[queue]})
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        op_id = data.draw(st.sampled_from(sorted(self.jobs)))
+        job = self.jobs[op_id]
+        reply = self.store.cancel(op_id, by="o")
+        if job.state in ("waiting", "delayed"):
+            assert (reply.result, reply.status) == ("cancelled", "cancelled")
+            job.cancel_asked = True
+            self.end(op_id, "cancelled")
+        elif job.state == "leased":
+            assert reply.result == "requested"
+            job.cancel_asked = True
+        else:
+            assert reply.result == ("cancelled" if job.state == "cancelled" else "settled")
+            assert reply.status == job.state
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def cancel_what_is_of_another(self, data: st.DataObject) -> None:
+        op_id = data.draw(st.sampled_from(sorted(self.jobs)))
+        assert self.store.cancel(op_id, by="o", tenant="stranger").result == "unknown"
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def purge(self, queue: str) -> None:
+        pending = [i for i in self.in_state("waiting", "delayed") if self.jobs[i].queue == queue]
+        assert self.store.purge(queue, by="o") == len(pending)
+        for op_id in pending:
+            self.jobs[op_id].cancel_asked = True
+            self.end(op_id, "cancelled")
+
+    @rule(queue=st.sampled_from(QUEUES))
+    def hold_what_cannot_be_read(self, queue: str) -> None:
+        self.store.client.lpush(queue, b"not-json")
+        op_id = self.store.hold_unreadable(queue, b"not-json", queue=queue, error_type="E", message="m")
+        assert op_id is not None
+        job = Job(queue, "default", 8, 0, "failed")
+        self.jobs[op_id] = job
+        self.known[queue].add("default")
+        self.count(job, "offered", "accepted", "quarantined")
+        self.end(op_id, "failed")
+
+    @rule()
+    def record_quarantined(self) -> None:
+        held = self.store.read_quarantine_spool(100)
+        assert all(self.jobs[row.id].state == "failed" for row in held)
+        assert self.store.forget_spooled([row.id for row in held]) == len(held)
+
+    # What must hold after each step.
+
+    @invariant()
+    def it_adds_up_and_is_what_the_model_says(self) -> None:
+        contents = audit.Contents(self.store)
+        faults = audit.find_faults(self.store, contents)
+        assert not faults, "\n".join(faults[:20])
+        found = contents.records
+        assert {op_id: rec["s"] for op_id, rec in found.items()} == {i: job.state for i, job in self.jobs.items()}
+        for op_id in self.in_state("leased"):
+            assert found[op_id]["ep"] == self.jobs[op_id].epoch
+        for op_id, status in self.ended.items():
+            assert found[op_id]["s"] == status
+        for queue in QUEUES:
+            for tenant in (*TENANTS, "default"):
+                row = contents.numbers(f"tenant:{queue}|{tenant}")
+                for name in COUNTED:
+                    wanted = self.counts[(queue, tenant, name)]
+                    assert row.get(name, 0) == wanted, f"{queue}|{tenant} {name}"
+
+    def teardown(self) -> None:
+        audit.check(self.store)
+
+
+def test_the_gate_does_what_its_model_says(store: Store) -> None:
+    GateMachine.store = store
+    thorough = bool(os.environ.get("SLUICEGATE_SOAK"))
+    run_state_machine_as_test(
+        GateMachine,
+        settings=settings(
+            max_examples=1000 if thorough else 40,
+            stateful_step_count=60 if thorough else 40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            print_blob=True,
+        ),
+    )
