@@ -3,7 +3,7 @@
 Two kinds of return differ. One that the door invited with Retry-After comes when it was asked to, and
 costs nothing: the door spreads its invitations over the time that it needs. One that nobody asked for
 could turn an outage into a storm: it draws on a budget of a tenth of the calls (as in the Site
-Reliability Engineering book), after an exponentially growing wait of which any part may be used (full jitter).
+Reliability Engineering book), after a wait of which any part may be used (full jitter) and which doubles.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def _number(source: random.Random) -> int:
 
 
 class SinkTuner:
-    """Makes the sink slow while an overload lasts. A sink that does not answer is only noted: the work goes on."""
+    """Makes the sink slow while an overload lasts. A sink that does not answer is only noted."""
 
     def __init__(self, sink: str) -> None:
         self._sink = sink

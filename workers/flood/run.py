@@ -1,7 +1,7 @@
-"""How are jobs offered at their times, whatever the gate answers? An open loop: a slow answer delays no other job.
+"""How are jobs offered at their times, whatever the gate answers?
 
-One thread keeps the schedule, some threads send. What comes late (all senders busy) is offered late, and
-the scoreboard says by how much.
+An open loop: one thread keeps the schedule, some threads send. What comes late (all senders
+busy) is offered late, and the scoreboard says by how much.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Flood:
         return time.monotonic() - self._started_s
 
     def stop(self) -> None:
-        """May be called from a signal handler: only sets a flag, which the schedule sees within its next pause."""
+        """May be called from a signal handler: only sets a flag."""
         self._stopping.set()
 
     def run(self, arrivals: Iterator[Arrival]) -> None:

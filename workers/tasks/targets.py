@@ -24,7 +24,7 @@ class TargetRefused(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A checked URL: ``address`` is what to connect to, so that a second look-up cannot answer differently."""
+    """A checked URL: ``address`` is what to connect to; a second look-up could answer differently."""
 
     scheme: str
     host: str
@@ -54,7 +54,7 @@ def resolve(host: str, port: int) -> list[str]:
 def check_target(url: str, *, allowed: Sequence[str] | None = None, resolver: Resolver = resolve) -> Target:
     """The URL, resolved and checked.
 
-    ``allowed`` are globs of host names (else those of ``SLUICEGATE_WEBHOOK_HOSTS``; none named: every public host).
+    ``allowed`` are globs of host names, else those of ``SLUICEGATE_WEBHOOK_HOSTS``; none: every public host.
     Every address of the host must be public; the one exception is the demonstration's own sink, by its
     exact scheme, host and port.
 

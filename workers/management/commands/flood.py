@@ -1,4 +1,4 @@
-"""Offer load to the gate: a rate, a trace, or the demonstration's everyday work; then say how it was answered."""
+"""Offer load to the gate: a rate, a trace or the demonstration's work; then say how it was answered."""
 
 from __future__ import annotations
 
@@ -186,8 +186,8 @@ class Command(BaseCommand):
         sink = os.environ.get("SLUICEGATE_SINK_URL")
         if not sink:
             raise CommandError(
-                "--demo needs the sink that its jobs call: start `python -m workers.tasks.sink --port 8099` and set "
-                "SLUICEGATE_SINK_URL=http://127.0.0.1:8099 here and for the workers"
+                "--demo needs the sink that its jobs call: `python -m workers.tasks.sink --port 8099` and "
+                "set SLUICEGATE_SINK_URL=http://127.0.0.1:8099 here and for the workers"
             )
         return sink.rstrip("/")
 
@@ -267,7 +267,7 @@ def _stop_on_signals(flood: Flood) -> threading.Event:
 
 
 def _show_progress(flood: Flood, sink: str | None, stopped: threading.Event) -> None:
-    """A line on stderr: each second on a terminal, else each minute. Tunes the demonstration's sink beside it."""
+    """A line on stderr: each second on a terminal, else each minute. Tunes the sink beside it."""
     is_terminal = sys.stderr.isatty()
     tuner = SinkTuner(sink) if sink is not None else None
     shown_at_s, told = 0.0, None
