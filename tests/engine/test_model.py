@@ -360,7 +360,7 @@ class GateMachine(RuleBasedStateMachine):
                 assert word == "returned"
         elif outcome == "lost":
             self.lose(op_id)
-        elif job.cancel_asked and (had_successor or outcome not in ("succeeded", "failed", "ignored")):
+        elif job.cancel_asked and (had_successor or outcome not in ("succeeded", "failed")):
             self.end(op_id, "cancelled")
             assert word == "settled"
         elif had_successor:
