@@ -29,6 +29,10 @@ local function settle(a)
   end
   if outcome == 'released' then
     rec.dl = math.max(0, (rec.dl or 1) - 1)
+    if rec.cr then
+      finish(id, rec, 'cancelled')
+      return 'settled'
+    end
     give_back(id, rec)
     return 'returned'
   end
@@ -43,7 +47,7 @@ local function settle(a)
     bump_key(totals_key(q), 'service_ms', math.floor(a.rt))
     bump_key(totals_key(q), 'service_n', 1)
   end
-  if rec.cr and outcome ~= 'succeeded' and outcome ~= 'failed' then
+  if rec.cr and (rec.nx or (outcome ~= 'succeeded' and outcome ~= 'failed')) then
     finish(id, rec, 'cancelled', ended)
     return 'settled'
   end
