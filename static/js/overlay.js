@@ -117,21 +117,21 @@ export class Overlay {
       } else {
         if (lane.title) text(0, y + 18, lane.title, "lane-title");
         text(0, y + (lane.title ? 37 : 20), lane.kind === "waits" ? lane.queue : lane.sub, "lane-sub");
-        if (lane.kind === "waits") text(0, y + 54, v.frame && document.documentElement.dataset.theme === "light" ? "darker is more jobs" : "denser is more jobs", "lane-sub");
+        if (lane.kind === "waits") { text(0, y + 54, "denser is", "lane-sub"); text(0, y + 71, "more jobs", "lane-sub"); }
       }
     }
 
     // Thresholds.
     for (const lane of v.lanes) {
-      const mark = (value, words, cls) => {
+      const mark = (value, words, cls, above = false) => {
         const y = v.head + lane.yOf(value);
         if (y < v.head + lane.y + 2 || y > v.head + lane.y + lane.height) return;
         line(v.left, y, right, y, cls);
-        if (words) text(v.narrow ? v.left + 4 : right - 2, y + (lane.kind === "depth" ? -4 : v.narrow ? -4 : 15), words, "edge-label", v.narrow ? "start" : "end");
+        if (words) text(v.narrow ? v.left + 4 : right - 2, y + (above || v.narrow ? -4 : 15), words, "edge-label", v.narrow ? "start" : "end");
       };
       if (lane.kind === "age") {
         mark(lane.guard, `guard ${duration(lane.guard)}`, "guardline");
-        if (lane.ceiling && lane.ceiling < lane.top) mark(lane.ceiling, `ceiling ${duration(lane.ceiling)}`, "ceilingline");
+        if (lane.ceiling && lane.ceiling < lane.top) mark(lane.ceiling, `ceiling ${duration(lane.ceiling)}`, "ceilingline", true);
       }
       if (lane.kind === "waits") mark(lane.guard, `guard ${duration(lane.guardMs)}`, "guardline");
       if (lane.kind === "depth" && isKnown(lane.bound) && lane.bound > 0 && lane.bound < lane.top) {
@@ -247,7 +247,7 @@ export class Overlay {
         if (v.isLive && drain.state === "draining" && isKnown(drain.seconds) && drain.seconds > 5) {
           const band = isKnown(drain.low) && isKnown(drain.high) ? `, ${range(drain.low * 1000, drain.high * 1000)}` : "";
           words = `${count(value)} ${q.state === "closed" ? "drain" : "waiting, drains"} in ${roughly(drain.seconds * 1000)}${band}`;
-          text(right - 4, top + (v.narrow ? 36 : 16), words, "end", "end");
+          text(right - 4, top + (v.narrow ? 19 : 16), v.narrow ? `${count(value)}, ${roughly(drain.seconds * 1000)}${band}` : words, "end", "end");
         } else if (v.isLive && drain.state === "growing" && isKnown(drain.full_in_s)) text(right - 4, clamp(v.head + lane.yOf(value || 0) + 18), `${count(value)}, full in ${roughly(drain.full_in_s * 1000)}`, "end", "end");
         else if (words) text(nowX + 6, clamp(v.head + lane.yOf(value) + (value > lane.top / 2 ? 4 : -3)), words, "end");
       } else if (lane.kind === "bytes") {

@@ -73,7 +73,9 @@ class Row {
     setText(this.policyNode, policyWord(q));
 
     const age = idle ? null : q.oldest_age_ms;
-    setParts(this.ageNode, durationParts(age));
+    const parts = durationParts(age);
+    setParts(this.ageNode, parts);
+    setAttr(this.ageNode, "data-long", parts.length > 1);
     setAttr(this.ageNode, "title", isKnown(age) ? null : idle ? "no job has been offered yet" : unknown.oldest_age_ms || "unknown");
     const guardMs = isKnown(q.guard_age_s) ? q.guard_age_s * 1000 : null;
     const ceilingMs = isKnown(q.age_ceiling_s) ? q.age_ceiling_s * 1000 : null;

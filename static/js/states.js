@@ -24,7 +24,7 @@ export function policyWord(queue) {
   if (isKnown(queue.strict_rank)) parts.push(queue.strict_rank === 0 ? "strict first" : `strict, rank ${queue.strict_rank + 1}`);
   else if (isKnown(queue.weight)) parts.push(`weight ${queue.weight}`);
   if (isKnown(queue.reserved_slots) && queue.reserved_slots > 0) parts.push(`${queue.reserved_slots} slots kept`);
-  else if (!isKnown(queue.strict_rank) && isKnown(queue.saturated_share)) parts.push(queue.saturated_share === 0 ? "closed if saturated" : `share ${queue.saturated_share.toFixed(2)}`);
+  else if (!isKnown(queue.strict_rank) && isKnown(queue.saturated_share)) parts.push(`share ${queue.saturated_share}`);
   return parts.join(", ");
 }
 
