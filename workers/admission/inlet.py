@@ -47,7 +47,9 @@ def drain_inlet(store: Store, queues: Iterable[str], *, limit: int = 100) -> Inl
                 try:
                     offer = read_message(raw, queue)
                 except OfferError as exc:
-                    if store.hold_unreadable(key, raw, queue=queue, error_type="OfferError", message=str(exc)):
+                    if store.hold_unreadable(
+                        key, raw, queue=queue, error_type="OfferError", message=str(exc)
+                    ):
                         held += 1
                     continue
                 verdicts = store.admit([offer], inlet=(key, raw))
@@ -87,6 +89,12 @@ def _check_body(message: Mapping[str, Any]) -> None:
         parsed = json.loads(body or "")
     except (binascii.Error, TypeError, ValueError, RecursionError) as exc:
         raise OfferError("body", f"cannot be decoded: {exc}", "serialize as JSON, in base64") from exc
-    shape = isinstance(parsed, list) and len(parsed) == 3
-    if not (shape and isinstance(parsed[0], list) and isinstance(parsed[1], dict) and isinstance(parsed[2], (dict, type(None)))):
+    if not _is_body(parsed):
         raise OfferError("body", "not [args, kwargs, embed]", "send a Celery task message (protocol 2)")
+
+
+def _is_body(parsed: Any) -> bool:
+    if not isinstance(parsed, list) or len(parsed) != 3:
+        return False
+    args, kwargs, embed = parsed
+    return isinstance(args, list) and isinstance(kwargs, dict) and isinstance(embed, (dict, type(None)))

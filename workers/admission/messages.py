@@ -53,9 +53,8 @@ def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime)
     facts = said if isinstance(said, Mapping) else {}
     if facts.get("deadline_ms") is not None:
         deadline_ms = int(facts["deadline_ms"])
-    generation = sum(
-        value for value in (headers.get("retries"), headers.get("replaced_task_nesting")) if isinstance(value, int)
-    )
+    steps = (headers.get("retries"), headers.get("replaced_task_nesting"))
+    generation = sum(step for step in steps if isinstance(step, int))
     links = message["properties"].get("sluicegate_links")
     small = envelope.shrink(message)
     small["p"].pop("sluicegate_links", None)
@@ -126,7 +125,7 @@ def find_links(message: Mapping[str, Any]) -> tuple[str, ...]:
             body = json.loads(raw)
         elif isinstance(body, (str, bytes)):
             body = json.loads(body)
-        return tuple(links_of_embed(body[2]))
+        return tuple(links_of_embed(body[2] if body else None))
     except (ValueError, TypeError, KeyError, IndexError):
         return ()
 

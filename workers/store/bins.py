@@ -16,7 +16,7 @@ def bin_of_ms(ms: float) -> int:
 
 def bin_value_ms(bin_number: int) -> float:
     """The middle of a bin in ms (geometric mean of its edges)."""
-    return max(0.0, GROWTH ** (bin_number + 0.5) - 1)
+    return float(max(0.0, GROWTH ** (bin_number + 0.5) - 1))
 
 
 def percentile_ms(bins: Mapping[int, int], share: float) -> float | None:

@@ -151,9 +151,7 @@ class Store:
         self, worker: str, about: Mapping[str, Any] | None, held: Iterable[tuple[str, int, int | None]]
     ) -> tuple[list[str], list[str]]:
         """A heartbeat: renews (id, epoch, started_at_ms) and gives the ids lost and those asked to stop."""
-        packed = [
-            msgpack.packb({"i": i, "e": e, **({} if started is None else {"st": started})}) for i, e, started in held
-        ]
+        packed = [msgpack.packb({"i": op_id, "e": epoch, "st": started}) for op_id, epoch, started in held]
         _, lost, stop = self._run("renew", worker, json.dumps(about) if about else "", *packed)
         return list(lost), list(stop)
 
@@ -240,7 +238,9 @@ class Store:
 
     def publish_policy(self, queue: str, fields: Mapping[str, Any], *, version: int) -> None:
         """Makes a policy the one in force. None in a field means no bound."""
-        flat = {name: _scalar(value) for name, value in fields.items() if _scalar(value) is not None}
+        flat: dict[Any, Any] = {
+            name: _scalar(value) for name, value in fields.items() if _scalar(value) is not None
+        }
         flat["version"] = version
         document = json.dumps({**fields, "version": version}, sort_keys=True)
         try:
@@ -354,7 +354,9 @@ class Store:
         tail = self._call("LINDEX", key, -1)
         return None if tail is None else bytes(tail)
 
-    def hold_unreadable(self, key: str, tail: bytes, *, queue: str, error_type: str, message: str) -> str | None:
+    def hold_unreadable(
+        self, key: str, tail: bytes, *, queue: str, error_type: str, message: str
+    ) -> str | None:
         """Moves an unreadable message from an inlet to quarantine; its new id, None if it was gone."""
         op_id = str(uuid.uuid4())
         args = (key, tail, op_id, queue, "default", "(unreadable)", "undecodable", error_type, message[:2000])
@@ -544,8 +546,10 @@ def _modes(details: Mapping[str, str], since: Mapping[str, str]) -> dict[str, di
 
 def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
     about = json.loads(row["about"]) if row["about"] else {}
-    base = {"host": None, "pid": None, "pool": None, "slots": 0, "queues": [], "started_at_ms": None, "held": []}
-    return {**base, **about, "name": row["name"], "beat_at_ms": row["beat"]}
+    told = {name: about.get(name) for name in ("host", "pid", "pool", "started_at_ms")}
+    lists = {name: about.get(name) or [] for name in ("queues", "held")}
+    slots = about.get("slots") or 0
+    return {"name": row["name"], "beat_at_ms": row["beat"], "slots": slots, **told, **lists}
 
 
 __all__ = [

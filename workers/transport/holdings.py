@@ -152,7 +152,7 @@ class Holdings:
                 self._unsettled.append(settlement)
             return "kept"
         if word in ("stale", "unknown"):
-            logger.warning("%s ended under epoch %s, but its lease had passed on: %s", held.id, held.epoch, word)
+            logger.warning("%s ended under epoch %s, its lease had passed on: %s", held.id, held.epoch, word)
         return word
 
     def release(self, *, everything: bool = False) -> int:
@@ -177,7 +177,8 @@ class Holdings:
                     self._unsettled = unsettled + self._unsettled
                 raise
         running = [
-            {"id": h.id, "queue": h.queue, "task": h.task, "started_at_ms": h.started_at_ms} for h in held[:64]
+            {"id": h.id, "queue": h.queue, "task": h.task, "started_at_ms": h.started_at_ms}
+            for h in held[:64]
         ]
         about: dict[str, Any] = {
             "host": socket.gethostname(),
@@ -188,14 +189,15 @@ class Holdings:
             "started_at_ms": self.about.started_at_ms,
             "held": running,
         }
-        lost, stop = self.store.renew(self.about.name, about, [(h.id, h.epoch, h.started_at_ms) for h in held])
+        leases = [(h.id, h.epoch, h.started_at_ms) for h in held]
+        lost, stop = self.store.renew(self.about.name, about, leases)
         if not self.about.started_at_ms:
             self.about.started_at_ms = self.store.clock.now_ms()
         for h in held:
             if h.id in stop:
                 h.cancel_requested = True
             if h.id in lost and h.tag in self._held:
-                logger.warning("the lease of %s (epoch %s) has passed on; its end will be refused", h.id, h.epoch)
+                logger.warning("the lease of %s (epoch %s) passed on; its end will be refused", h.id, h.epoch)
 
     def start(self) -> None:
         """Begins to send heartbeats."""

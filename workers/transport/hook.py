@@ -9,6 +9,8 @@ from typing import Any
 
 from celery import Celery, canvas, signals
 from celery.app.amqp import AMQP
+from celery.local import maybe_evaluate
+from celery.utils.imports import symbol_by_name
 from celery.worker.request import Request
 from kombu.utils.objects import cached_property
 
@@ -45,7 +47,7 @@ def install(app: Celery) -> Celery:
         **app.loader.override_backends,
         "sluicegate": f"{__package__}.results:ResultBackend",
     }
-    app.send_task = _Sender(app)  # type: ignore[method-assign]
+    app.send_task = _Sender(app)
     _hook_groups()
     return app
 
@@ -125,7 +127,7 @@ class _GateAMQP(AMQP):
 
         return send_through_gate
 
-    @send_task_message.setter
+    @send_task_message.setter  # type: ignore[no-redef]
     def send_task_message(self, value: Any) -> Any:
         return value
 
@@ -150,15 +152,14 @@ def _hook_groups() -> None:
         return
 
     @functools.wraps(inner)
-    def apply_tasks(self: Any, tasks: Any, producer: Any = None, app: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not registry.is_hooked((app or self.app)._get_current_object() if hasattr(
-            app or self.app, "_get_current_object") else (app or self.app)):
-            return inner(self, tasks, producer, app, *args, **kwargs)
+    def apply_tasks(self: Any, tasks: Any, producer: Any = None, app: Any = None, *rest: Any, **kw: Any) -> Any:
+        if not registry.is_hooked(maybe_evaluate(app or self.app)):
+            return inner(self, tasks, producer, app, *rest, **kw)
         with one_batch():
-            return iter(list(inner(self, tasks, producer, app, *args, **kwargs)))
+            return iter(list(inner(self, tasks, producer, app, *rest, **kw)))
 
     apply_tasks.sluicegate = True  # type: ignore[attr-defined]
-    canvas.group._apply_tasks = apply_tasks  # type: ignore[method-assign]
+    canvas.group._apply_tasks = apply_tasks
 
 
 # Workers.
@@ -185,8 +186,6 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
 
 @functools.cache
 def _gate_request_for(request: Any) -> Any:
-    from celery.utils.imports import symbol_by_name
-
     cls = symbol_by_name(request)
     if issubclass(cls, GateRequest):
         return cls

@@ -8,7 +8,7 @@ from typing import Any
 from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker.request import Request
 
-from .holdings import MAX_RESULT, Held, note_error
+from .holdings import MAX_RESULT, Held, Holdings, note_error
 from .registry import held_by_tag
 
 
@@ -16,14 +16,15 @@ def _text(value: Any) -> str:
     """A person's reading of a value whose own ``__str__`` may raise."""
     try:
         return str(value)
-    except Exception as exc:
+    except Exception as exc:  # noqa: BLE001 - a task's own exception may raise anything
         return f"(unprintable {type(value).__name__}: {type(exc).__name__})"
 
 
 class GateRequest(Request):
     """An ack carries no outcome: Celery acks success, failure and retry alike. So it is noted before."""
 
-    _held: Held | None
+    _held: Held | None = None
+    _holdings: Holdings | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         # Celery makes a subclass a task and defines on_success in it without calling ours; wrap it there.
@@ -44,12 +45,12 @@ class GateRequest(Request):
                     held.result_repr = _text(retval)[:MAX_RESULT]
             return inner(self, failed__retval__runtime, **kw)
 
-        cls.on_success = on_success  # type: ignore[method-assign]
+        cls.on_success = on_success
 
     def __init__(self, message: Any, *args: Any, **kwargs: Any) -> None:
         found = held_by_tag(message.delivery_tag)
-        self._held, self._holdings = found if found else (None, None)
-        if self._held is not None:
+        if found is not None:
+            self._held, self._holdings = found
             self._held.taken = True
         super().__init__(message, *args, **kwargs)
 
@@ -98,7 +99,9 @@ class GateRequest(Request):
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
         if finally_lost:
             # Redelivery ends here: who waits for the result must be told.
-            self.task.backend.mark_as_failure(self.id, exc, request=self._context, store_result=self.store_errors)
+            self.task.backend.mark_as_failure(
+                self.id, exc, request=self._context, store_result=self.store_errors
+            )
 
     def _note_reject(self, held: Held, exc: Reject, exc_info: Any) -> None:
         if exc.requeue:

@@ -13,7 +13,8 @@ MAX_RESULT = 1_048_576
 #: Redis store it: the result of accepted work is part of that work.
 _STORE = """
 redis.call('DEL', KEYS[1] .. ':nothing')
-if ARGV[1] == '0' then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2]) end
+if ARGV[1] == '0' then redis.call('SET', KEYS[1], ARGV[2])
+else redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2]) end
 redis.call('PUBLISH', KEYS[1], ARGV[2])
 return 1
 """

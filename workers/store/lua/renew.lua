@@ -17,7 +17,7 @@ for i = 3, #ARGV do
     lost[#lost + 1] = a.i
   else
     redis.call('ZADD', root .. 'leases', now + (policy_or_default(rec.q).lease_s or 10) * 1000, a.i)
-    if a.st and not rec.st then
+    if type(a.st) == 'number' and not rec.st then
       rec.st = a.st
       rec.fs = rec.fs or a.st
       rec.at = (rec.at or 0) + 1
