@@ -152,11 +152,11 @@ def _hook_groups() -> None:
         return
 
     @functools.wraps(inner)
-    def apply_tasks(self: Any, tasks: Any, producer: Any = None, app: Any = None, *rest: Any, **kw: Any) -> Any:
+    def apply_tasks(self: Any, tasks: Any, producer: Any = None, app: Any = None, *a: Any, **kw: Any) -> Any:
         if not registry.is_hooked(maybe_evaluate(app or self.app)):
-            return inner(self, tasks, producer, app, *rest, **kw)
+            return inner(self, tasks, producer, app, *a, **kw)
         with one_batch():
-            return iter(list(inner(self, tasks, producer, app, *rest, **kw)))
+            return iter(list(inner(self, tasks, producer, app, *a, **kw)))
 
     apply_tasks.sluicegate = True  # type: ignore[attr-defined]
     canvas.group._apply_tasks = apply_tasks
