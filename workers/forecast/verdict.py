@@ -129,7 +129,8 @@ def _measure(queue: Mapping[str, Any], age_s: float) -> str:
 
 
 def _since(queue: Mapping[str, Any], offerers: Mapping[str, tuple[str, float]], *, now_ms: int) -> str:
-    said = f"For {put_duration(max(0, now_ms - queue['state_since_at_ms']) / 1000)}"
+    lasted_s = max(0, now_ms - queue["state_since_at_ms"]) / 1000
+    said = "Since just now" if lasted_s < 1 else f"For {put_duration(lasted_s)}"
     rates = queue["rates"]
     if rates.get("offered") is not None and rates.get("succeeded") is not None:
         done = rates["succeeded"] + (rates.get("failed") or 0.0)

@@ -15,7 +15,7 @@ from .frame import EVENTS_SHOWN, DatabaseFacts
 
 log = logging.getLogger("sluicegate.monitor")
 
-INTERVAL_S = 1.0
+INTERVAL_S = 2.0  # a dozen queries, the dearest step of the monitor
 CAUSES_SHOWN = 8
 TREND_STEPS, TREND_STEP_MS = 12, 300_000  # an hour in steps of five minutes
 TREND_ROWS = 5_000  # of the last hour; beyond it the trend is a lower bound

@@ -19,13 +19,14 @@ STOCK_QUEUE = "celery"  # Celery's default; the gate maps it to the default queu
 
 class Inlet:
     def __init__(self, store: Store, queues: Callable[[], Sequence[str]]) -> None:
+        """`queues` names those with something on their lists, as the last snapshot counted it."""
         self._store = store
         self._queues = queues
         self._not_before: dict[str, float] = {}
 
     def tick(self) -> bool:
-        more = False
-        for queue in dict.fromkeys((*self._queues(), STOCK_QUEUE)):
+        more, queues = False, self._queues()
+        for queue in dict.fromkeys((*queues, STOCK_QUEUE)) if queues else ():
             if time.monotonic() < self._not_before.get(queue, 0.0):
                 continue
             report: InletReport = drain_inlet(self._store, [queue], limit=LIMIT)

@@ -76,9 +76,15 @@ class Monitor:
                 through_outage=True,
             ),
             Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
-            Loop("promoter", reaper.PROMOTE_S, reaper.Promoter(store, queues).tick),
+            Loop(
+                "promoter",
+                reaper.PROMOTE_S,
+                reaper.Promoter(store, lambda: self.sampler.queues_with("delayed")).tick,
+            ),
             Loop("sweeper", reaper.SWEEP_S, reaper.Sweeper(store, queues).tick),
-            Loop("inlet", inlet.INTERVAL_S, inlet.Inlet(store, queues).tick),
+            Loop(
+                "inlet", inlet.INTERVAL_S, inlet.Inlet(store, lambda: self.sampler.queues_with("inlet")).tick
+            ),
             Loop("recorder", recorder.INTERVAL_S, recorder.Recorder(store).tick),
             Loop("replayer", replayer.INTERVAL_S, replayer.Replayer(store, latest).tick, burst=1),
             Loop(

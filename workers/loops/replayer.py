@@ -25,6 +25,7 @@ from ..store import Offer, Store, Verdict
 log = logging.getLogger("sluicegate.monitor")
 
 INTERVAL_S = 0.2
+IDLE_S = 1.0  # how often the database is asked while no batch runs
 LONGEST_WAIT_S = 30.0
 SAVED_UP_S = 1.0  # a batch that was held up goes on at its rate and does not make up for it in a burst
 Latest = Callable[[], tuple[dict[str, Any], dict[str, Any]] | None]
@@ -47,9 +48,14 @@ class Replayer:
         self._clock = clock  # seconds
         self._latest = latest
         self._paces: dict[uuid.UUID, Pace] = {}
+        self._idle_until = 0.0
 
     def tick(self) -> bool:
+        if self._clock() < self._idle_until:
+            return False
         batches = list(ReplayBatch.objects.filter(state=ReplayBatch.RUNNING, verb=ReplayBatch.REPLAY))
+        if not batches:
+            self._idle_until = self._clock() + IDLE_S
         for gone in set(self._paces) - {batch.pk for batch in batches}:
             del self._paces[gone]
         for batch in batches:

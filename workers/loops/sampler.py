@@ -59,6 +59,15 @@ class Sampler:
         """The queues known last, however long ago: their jobs need care all the same."""
         return list(self._latest[2]["queues"]) if self._latest else []
 
+    def queues_with(self, *fields: str) -> list[str]:
+        """Those in which one of these figures was not zero in the last snapshot; all without a recent one."""
+        found = self.latest()
+        if found is None:
+            return self.queues()
+        return [
+            name for name, queue in found[1]["queues"].items() if any(queue.get(field) for field in fields)
+        ]
+
     def copy_history(self) -> History:
         """For other threads: the deque is copied in one step, and the snapshots in it never change."""
         return History(deque(self.history.snapshots), self.history.cut_at_ms, self.history.cut_reason)

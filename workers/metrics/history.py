@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -62,10 +63,9 @@ class History:
         if len(self.snapshots) < 2:
             return None
         now_ms = int(self.snapshots[-1]["now_ms"])
-        nearest = min(
-            (s for s in self.snapshots if s is not self.snapshots[-1]),
-            key=lambda s: abs(now_ms - int(s["now_ms"]) - window_ms),
-        )
+        place = bisect_left(self.snapshots, now_ms - window_ms, key=lambda s: int(s["now_ms"]))
+        around = [self.snapshots[i] for i in (place - 1, place) if 0 <= i < len(self.snapshots) - 1]
+        nearest = min(around, key=lambda s: abs(now_ms - int(s["now_ms"]) - window_ms))
         span = now_ms - int(nearest["now_ms"])
         return nearest if 0.7 * window_ms <= span <= 1.6 * window_ms else None
 
