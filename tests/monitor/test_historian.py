@@ -16,15 +16,14 @@ START_MS = 1_800_000_000_000
 def frame(at_ms: int, depth: int) -> dict[str, Any]:
     gauges = dict.fromkeys(("oldest_age_ms", "delayed", "in_flight", "bytes", "cost_ms"), 0)
     row = {"name": "normal", **gauges, "depth": depth, "rates": {}, "wait_ms": {}, "drain": {"seconds": None}}
+    if at_ms % 10_000 == 0:
+        row["wait_bins"] = {"7": 3}
     return {"at_ms": at_ms, "mode": "normal", "queues": [row]}
-
-
-SNAPSHOT = {"queues": {"normal": {"wait_bins": {7: 3}}}}
 
 
 def play(historian: Historian, seconds: range, *, depth: Any = lambda second: 1) -> None:
     for second in seconds:
-        historian.hear(frame(START_MS + 1000 * second, depth(second)), SNAPSHOT)
+        historian.hear(frame(START_MS + 1000 * second, depth(second)), {})
         if second % 2 == 0:
             historian.tick()
 

@@ -59,6 +59,8 @@ QUEUE = thing(
         "age_ceiling_s": NUMBER,
         "weight": NUMBER,
         "strict_rank": WHOLE_OR_NULL,
+        "reserved_slots": WHOLE,
+        "max_in_flight": WHOLE_OR_NULL,
         "saturated_share": NUMBER,
         "owner": TEXT_OR_NULL,
         "policy_version": WHOLE_OR_NULL,
@@ -70,7 +72,8 @@ QUEUE = thing(
         "service_ms": PERCENTILES,
         "drain": DRAIN,
         "unknown": UNKNOWN,
-    }
+    },
+    wait_bins={"type": "object", "additionalProperties": WHOLE},
 )
 FRAME = thing(
     {

@@ -22,6 +22,7 @@ WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
 WORKER_GONE_MS = 60_000
 TENANT_WINDOW_MS = 60_000
 EVENTS_SHOWN = 20
+BINS_EVERY_S = 10  # the bins span a minute: each second's would be six times the same
 TENANT_RATES = ("offered", "accepted", "refused", "succeeded")
 
 
@@ -242,6 +243,8 @@ def queue_row(
         "age_ceiling_s": policy.get("age_ceiling_s"),
         "weight": policy.get("weight"),
         "strict_rank": policy.get("strict_rank"),
+        "reserved_slots": int(policy.get("reserved_slots") or 0),
+        "max_in_flight": policy.get("max_in_flight"),
         "saturated_share": saturated_share(policy),
         "owner": policy.get("owner"),
         "policy_version": policy.get("version"),
@@ -268,8 +271,11 @@ def queue_row(
         "age_ceiling_s": "no ceiling is set",
         "weight": "no policy",
         "strict_rank": "shares by weight",
+        "max_in_flight": "no cap",
         "policy_version": "no policy",
     }
+    if (now_ms // 1000) % BINS_EVERY_S == 0:
+        row["wait_bins"] = {str(key): int(count) for key, count in (queue.get("wait_bins") or {}).items()}
     row["unknown"] = {name: reason for name, reason in reasons.items() if row[name] is None}
     return row
 

@@ -41,8 +41,7 @@ class Historian:
 
     def hear(self, frame: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
         """Called by the sampler: cheap, and never waits."""
-        bins = {name: queue.get("wait_bins") or {} for name, queue in snapshot["queues"].items()}
-        self._waiting.append((int(frame["at_ms"]), make_sample(frame, bins)))
+        self._waiting.append((int(frame["at_ms"]), make_sample(frame)))
 
     def tick(self) -> bool:
         taken = list(self._waiting)

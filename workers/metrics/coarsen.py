@@ -9,20 +9,18 @@ from typing import Any
 GAUGES = ("oldest_age_ms", "depth", "delayed", "in_flight", "bytes", "cost_ms")
 RATES = ("offered", "accepted", "refused", "shed", "started", "succeeded", "failed")
 WAITS = ("p50", "p95", "p99")
-BINS_EVERY_S = 10  # the bins span a minute: each second's would be six times the same
 
 
-def make_sample(frame: Mapping[str, Any], wait_bins: Mapping[str, Mapping[Any, int]]) -> dict[str, Any]:
-    """One frame's figures as they are kept: queue -> metric -> value or null."""
-    with_bins = (frame["at_ms"] // 1000) % BINS_EVERY_S == 0
+def make_sample(frame: Mapping[str, Any]) -> dict[str, Any]:
+    """One frame's figures as they are kept: queue -> metric -> value or null; bins where it has them."""
     queues: dict[str, dict[str, Any]] = {}
     for row in frame["queues"]:
         figures: dict[str, Any] = {name: row[name] for name in GAUGES}
         figures |= {name: row["rates"].get(name) for name in RATES}
         figures |= {f"wait_{name}": row["wait_ms"].get(name) for name in WAITS}
         figures["drain_s"] = row["drain"]["seconds"]
-        if with_bins:
-            figures["wait_bins"] = {str(key): count for key, count in wait_bins.get(row["name"], {}).items()}
+        if "wait_bins" in row:
+            figures["wait_bins"] = row["wait_bins"]
         queues[row["name"]] = figures
     return {"mode": frame["mode"], "queues": queues}
 

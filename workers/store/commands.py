@@ -399,8 +399,8 @@ class Store:
         return None if row is None else bytes(row)
 
     def put_frame(self, frame: str) -> None:
-        """Stores the newest frame (JSON)."""
-        self._call("SET", self.root + "frame", frame)
+        """Stores the newest frame (JSON), in a full Redis too."""
+        self._run("put_frame", frame)
 
     def read_frame(self) -> str | None:
         """The newest frame (JSON), None before the first."""
