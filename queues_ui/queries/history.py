@@ -113,16 +113,20 @@ def _samples(span: Span, step_s: int | None) -> tuple[int, list[tuple[int, dict[
         return step_s or 1, []
     length_s = max(1, (span.until_ms - span.since_ms) // 1000)
     fit = [step for step in steps if step >= (step_s or 1) and length_s / step <= MOST_POINTS] or steps[-1:]
-    chosen = fit[0]
-    for step in fit:
-        oldest = Sample.objects.filter(step_s=step).order_by("at_ms").values_list("at_ms", flat=True).first()
-        if oldest is not None and oldest <= span.since_ms + 2000 * step:
-            chosen = step
-            break
+    reach = {step: _reach_ms(step, span) for step in fit}
+    furthest = min(reach.values())
+    # A coarser step must tell of clearly more of the span: a young installation has all of it in the finest.
+    chosen = next(step for step in fit if reach[step] <= furthest + max(2000 * step, length_s * 100))
     rows = Sample.objects.filter(step_s=chosen, at_ms__gte=span.since_ms, at_ms__lte=span.until_ms).order_by(
         "at_ms"
     )
     return chosen, list(rows.values_list("at_ms", "data")[: MOST_POINTS * 2])
+
+
+def _reach_ms(step_s: int, span: Span) -> int:
+    """From when on a step tells of the span; its end if it tells nothing."""
+    oldest = Sample.objects.filter(step_s=step_s).order_by("at_ms").values_list("at_ms", flat=True).first()
+    return span.until_ms if oldest is None else max(oldest, span.since_ms)
 
 
 def _with_gaps(found: list[list[Any]], step_s: int) -> list[list[Any]]:

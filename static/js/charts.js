@@ -144,7 +144,7 @@ export class Charts {
       const word = unit === 2 ** 30 ? "GiB" : unit === 2 ** 20 ? "MiB" : "KiB";
       const top = this.scales.top(`${lane.key} ${word}`, Math.max(1, (peak * 1.15) / unit), nowMs) * unit;
       const ticks = [twoTicks(top / unit).at(-1) * unit];
-      lane.sub = `${word}, all queues`;
+      lane.sub = `${word}, ${frame.queues.length === 1 ? frame.queues[0].name : "all queues"}`;
       return { top, low: 0, ticks, tickTexts: ticks.map((t) => tickText(t / unit)), sub: lane.sub, q };
     }
     this.heat = heatMap(this.history.at, this.history.column(lane.queue, "wait_bins"), view.from, view.now, Math.max(20, Math.round(((view.width - view.left - view.right) * (view.now - view.from)) / (view.to - view.from) / HEAT_COLUMN_PX)));

@@ -14,10 +14,10 @@ export function layLanes(frame, order, depthNames, subject, narrow) {
   const byName = new Map(frame.queues.map((q) => [q.name, q]));
   /** @type {Lane[]} */
   const lanes = ages.map((name, i) => ({ key: `age ${name}`, kind: "age", queue: name, title: i === 0 ? "oldest waiting" : "", sub: `${name}, ${ageUnit(byName.get(name)).word}`, height: narrow ? 122 : i === 0 ? 66 : 58, pad: narrow ? 34 : i === 0 ? 12 : 8, lead: i === 0 }));
-  lanes.push({ key: "flow", kind: "flow", queue: null, title: "jobs per second", sub: "all queues", height: narrow ? 160 : 122, pad: narrow ? 34 : 14, lead: true });
+  lanes.push({ key: "flow", kind: "flow", queue: null, title: "jobs per second", sub: frame.queues.length === 1 ? frame.queues[0].name : "all queues", height: narrow ? 160 : 122, pad: narrow ? 34 : 14, lead: true });
   depths.forEach((name, i) => lanes.push({ key: `depth ${name}`, kind: "depth", queue: name, title: i === 0 ? "waiting, jobs" : "", sub: name, height: narrow ? 140 : i === 0 ? 96 : 78, pad: narrow ? 44 : 12, lead: i === 0 }));
   if (!narrow) {
-    lanes.push({ key: "bytes", kind: "bytes", queue: null, title: "stored", sub: "all queues", height: 46, pad: 8, lead: true });
+    lanes.push({ key: "bytes", kind: "bytes", queue: null, title: "stored", sub: frame.queues.length === 1 ? frame.queues[0].name : "all queues", height: 46, pad: 8, lead: true });
     lanes.push({ key: `waits ${subject}`, kind: "waits", queue: subject, title: "wait at start", sub: `${subject}; ${"brighter"}`, height: 104, pad: 6, lead: true });
   }
   return lanes;

@@ -75,7 +75,7 @@ function row(f) {
   const value = policy[f.name];
   const node = h("div", { class: "policyrow", "data-field": f.name });
   const disabled = why ? { disabled: true, title: why } : {};
-  const words = h("span", { class: "words" }, `${valueWords(f, value)}`);
+  const words = h("span", { class: "words" }, spoken(f, value));
   let input;
   if (f.kind === "flag") {
     input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
@@ -85,8 +85,14 @@ function row(f) {
   else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
   input.addEventListener("input", () => change(f, input, node, words));
   inputs.set(f.name, { f, input, node, words });
-  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${"; "}${f.means}${f.nullWord ? `; empty: ${f.nullWord}` : ""}`)));
+  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
   return node;
+}
+
+/** The value in words where the raw number does not speak for itself. @param {import("./policy-fields.js").Field} f @param {any} value */
+function spoken(f, value) {
+  const text = valueWords(f, value);
+  return text === String(value) || f.kind === "flag" || f.kind === "json" ? "" : `${text}; `;
 }
 
 /** @param {import("./policy-fields.js").Field} f @param {any} input */
@@ -107,7 +113,7 @@ function change(f, input, node, words) {
   else edits[f.name] = next;
   setAttr(node, "data-changed", !same);
   setAttr(input, "aria-invalid", null);
-  setText(words, next === undefined ? "needs a value" : valueWords(f, next));
+  setText(words, next === undefined ? "needs a value; " : spoken(f, next));
   drawPreview();
 }
 

@@ -98,7 +98,7 @@ function drawCauses() {
       const seen = trends.get(c.fingerprint);
       return h("button", { type: "button", class: "causeitem", "aria-pressed": filter.cause === c.fingerprint ? "true" : "false", onclick: () => choose(filter.cause === c.fingerprint ? "" : c.fingerprint) },
         h("span", { class: "n" }, count(c.count)),
-        h("span", {}, h("span", { class: "label" }, reasonWord(c.label)), h("br"), h("span", { class: "ink" }, c.task || "no task name"), h("br"), h("span", { class: "quiet" }, `${clock(c.first_at_ms)} to ${clock(c.last_at_ms)}`)),
+        h("span", {}, h("span", { class: "label" }, reasonWord(c.label)), h("br"), h("span", { class: "ink" }, c.task || "no task name"), seen && seen.label !== c.label ? h("div", { class: "said", title: seen.label }, String(seen.label).replace(`${c.label}: `, "")) : h("br"), h("span", { class: "quiet" }, `${clock(c.first_at_ms)} to ${clock(c.last_at_ms)}`)),
         h("span", { class: "trend" }, trendWord(seen?.trend)));
     }),
     h("p", { class: "quiet part causes-note" }, shown.causes.length ? "Jobs are grouped by error type, the project's own last frame and the message with its numbers taken out." : filter.search ? "Nothing held matches." : "Nothing is held. Jobs come here when they fail for good, kill their worker too often, outlive their time limit or cannot be read.")]);
@@ -212,7 +212,7 @@ function drawDetail() {
       h("div", {},
         part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, h("pre", { class: "args" }, d.args_text || "not readable as text")),
         d.payload ? h("details", { class: "part" }, h("summary", { class: "quiet" }, "the stored message, byte for byte"), h("pre", {}, d.payload.text)) : null,
-        part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["attempts", `${count(d.attempts)}, delivered ${count(d.deliveries)} times`], ["quarantined", at(d.quarantined_at_ms)],
+        part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["attempts", `${count(d.attempts)}, ${plural(d.deliveries, "delivery", "deliveries")}`], ["quarantined", at(d.quarantined_at_ms)],
           ["replay until", d.replay_until_at_ms ? h("span", {}, at(d.replay_until_at_ms), d.replay_until_at_ms < live.now() ? " (passed)" : ` (in ${duration(d.replay_until_at_ms - live.now())})`) : "no limit"], ["last holder", d.worker ? `${d.worker}, epoch ${d.epoch}` : "none"], ["cause", h("span", { class: "mono" }, d.fingerprint)]])),
         part("Lineage", null, facts([["replay of", d.replay_of ? jobLink(d.replay_of) : "none"], ["replayed as", d.replayed_as ? jobLink(d.replayed_as) : "none"],
           ...(d.history || []).map((e) => [e.verb, h("span", {}, `${e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
@@ -224,16 +224,27 @@ function jobLink(id) {
   return h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(id)}/` }, id);
 }
 
-/** The project's own frames stand out; those of libraries are quiet. @param {string} text */
+/** The project's own frames first; those of libraries folded under them. @param {string} text */
 function trace(text) {
   if (!text) return h("p", { class: "quiet" }, "No traceback was stored.");
-  const lines = text.split("\n");
-  let own = false;
-  return h("pre", { class: "trace" }, lines.map((line) => {
-    if (/^\s*File "/.test(line)) own = !/site-packages|\/lib\/python|celery\/|billiard\//.test(line);
-    else if (!/^\s/.test(line)) own = false;
-    return h("span", { class: own ? "own" : /^\s/.test(line) ? "outer" : "ink" }, `${line}\n`);
-  }));
+  const frames = readFrames(text);
+  const own = frames.filter((f) => f.own);
+  const outer = frames.filter((f) => !f.own);
+  const whole = h("pre", { class: "trace", hidden: own.length > 0 }, text);
+  const packages = [...new Set(outer.map((f) => f.place))].slice(0, 4).join(", ");
+  const fold = h("button", { type: "button", class: "plain", "data-fold": true, onclick: () => { whole.hidden = !whole.hidden; } }, `${outer.length ? `then ${plural(outer.length, "frame")} of ${packages}` : "the traceback as stored"}`, h("kbd", {}, "F"), "unfold");
+  return h("div", {}, own.map((f) => [h("p", { class: "frame-head" }, h("b", {}, f.file), ` in ${f.where}, line ${f.line}`), f.code ? h("pre", { class: "frame-code" }, f.code) : null]), own.length ? h("p", { class: "part" }, fold) : null, whole);
+}
+
+/** @param {string} text @returns {{file: string, line: string, where: string, code: string, own: boolean, place: string}[]} */
+function readFrames(text) {
+  const out = [];
+  for (const hit of text.matchAll(/^ {2}File "([^"]+)", line (\d+), in (.+)\n((?: {4}.*\n?)*)/gm)) {
+    const [, path, line, where, body] = hit;
+    const library = path.match(/(?:site-packages|dist-packages)\/([^/]+)/) || path.match(/\/lib\/python[\d.]+\/([^/]+)/);
+    out.push({ file: path.split("/").slice(-3).join("/"), line, where, code: body.split("\n").filter((l) => l.trim() && !/^[\s^~]+$/.test(l)).map((l) => l.replace(/^ {4}/, "")).join("\n"), own: !library && !path.startsWith("<"), place: library ? library[1].replace(/\.py$/, "") : path });
+  }
+  return out;
 }
 
 /** Runs of the queue a minute over the last hour, with what failed. @param {any} d */
@@ -376,6 +387,7 @@ bind({ keys: "R", label: "Replay what is selected", group: "Quarantine", run: ()
 bind({ keys: "Shift+R", label: "Replay this one", group: "Quarantine", run: () => replayThis() });
 bind({ keys: "E", label: "Edit and submit as new", group: "Quarantine", run: () => edit() });
 bind({ keys: "X", label: "Discard", group: "Quarantine", run: () => discardSelected() });
+bind({ keys: "F", label: "Frames of libraries", group: "Quarantine", run: () => /** @type {HTMLElement|null} */ (detailNode.querySelector("[data-fold]"))?.click() });
 bind({ keys: "C", label: "Copy the id", group: "Quarantine", run: () => { if (detail) copy(detail.id); } });
 bind({ keys: "Esc", label: "Nothing selected", group: "Quarantine", run: () => { chosen.clear(); allChosen = false; if (shown) { drawJobs(); drawActs(); } } });
 

@@ -7,16 +7,17 @@ const NAMES = [["offered_at_ms", "offered"], ["accepted_at_ms", "accepted"], ["e
 /** @param {Record<string, number|null>} times @param {string} [running] a word for the part between started and committed @returns {HTMLElement} */
 export function sixTimes(times, running = "ran") {
   const line = h("div", { class: "sixtimes" });
-  let before = null;
+  const read = (key, name) => times?.[key] ?? times?.[name] ?? null;
   NAMES.forEach(([key, name], i) => {
-    const at = times?.[key] ?? times?.[name] ?? null;
+    const at = read(key, name);
     const known = isKnown(at);
-    const gap = known && isKnown(before) ? at - before : null;
-    const word = i === 0 ? "" : gap === null ? "" : i === 3 ? `waited ${wait(Math.max(0, gap))}` : i === 4 ? `${running} ${gap < 1000 ? wait(Math.max(0, gap)) : duration(gap)}` : wait(Math.max(0, gap));
-    line.append(h("div", { class: `sixtime${known ? "" : " missing"}${i === 3 || i === 4 ? " long" : ""}` },
+    // What passed until the next time that is known stands over the line between the two.
+    const next = NAMES.slice(i + 1).map(([k, n]) => read(k, n)).find(isKnown);
+    const gap = known && isKnown(next) ? Math.max(0, next - at) : null;
+    const word = gap === null ? "" : i === 2 ? `waited ${wait(gap)}` : i === 3 ? `${running} ${gap < 1000 ? wait(gap) : duration(gap)}` : wait(gap);
+    line.append(h("div", { class: `sixtime${known ? "" : " missing"}` },
       h("span", { class: "between" }, word), h("span", { class: "stem", "aria-hidden": "true" }),
-      h("span", { class: known ? "ink" : "quiet" }, name), h("time", { class: "quiet", title: known ? `${clock(at)}, ${utc(at)}` : "not reached" }, known ? clockMs(at) : "not yet")));
-    if (known) before = at;
+      h("span", { class: `what ${known ? "ink" : "quiet"}` }, name), h("time", { class: "quiet", title: known ? `${clock(at)}, ${utc(at)}` : "not reached" }, known ? clockMs(at) : "not yet")));
   });
   return line;
 }
