@@ -72,7 +72,7 @@ def _read_image(text: str) -> Image:
         picture = images.open(io.BytesIO(raw), formats=FORMATS)
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as exc:
         raise ImageRefused(f"not a readable image of {', '.join(FORMATS)}") from exc
-    except images.DecompressionBombError as exc:
+    except (images.DecompressionBombError, images.DecompressionBombWarning) as exc:
         raise ImageRefused(f"the image has more than {MAX_PIXELS} pixels") from exc
     check_pixels(picture.width, picture.height)
     picture.draft("RGB", (MAX_EDGE, MAX_EDGE))
