@@ -330,7 +330,7 @@ def _kept_secret(path: Path) -> str:
 def _open_data_dir(text: str) -> Path:
     data_dir = Path(text).expanduser().resolve()
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as fault:
         raise WrongSetting(
             f"SLUICEGATE_DATA_DIR: {data_dir} cannot be made ({fault.strerror}); name a directory that may be written"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -91,5 +92,7 @@ class ChildLog:
             return
         self._shown += 1
         # A log line may quote what a stranger sent: no control characters reach the terminal.
-        printable = "".join(sign if sign.isprintable() else "?" for sign in text[:LINE_MAX])
+        printable = "".join(
+            "?" if unicodedata.category(sign).startswith("C") else sign for sign in text[:LINE_MAX]
+        )
         self._say(f"{self.name} | {printable}")
