@@ -18,7 +18,7 @@ class Contents:
 
     def __init__(self, store: Store) -> None:
         client, root = store.client, store.root
-        names = [key for key in client.scan_iter(root.replace("{", "[{]") + "*", count=10_000)]
+        names = list(client.scan_iter(root.replace("{", "[{]") + "*", count=10_000))
         with client.pipeline(transaction=False) as pipe:
             for name in names:
                 pipe.type(name)
@@ -174,7 +174,9 @@ def _identity(name: str, row: dict[str, float]) -> list[str]:
 
     faults = []
     if get("offered") != get("accepted") + get("refused"):
-        faults.append(f"{name}: offered {get('offered')} != accepted {get('accepted')} + refused {get('refused')}")
+        faults.append(
+            f"{name}: offered {get('offered')} != accepted {get('accepted')} + refused {get('refused')}"
+        )
     placed = sum(get(field) for field in ("depth", "delayed", "in_flight", *TERMINAL))
     if get("accepted") != placed:
         faults.append(f"{name}: accepted {get('accepted')} != {placed} in its places: {row}")

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from workers.store import Store
 
 from . import audit
-from .servers import Server
 
 #: Bounds that a test reaches in a few offers.
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "critical": {"strict_rank": 0, "max_count": 50},
     "urgent": {"strict_rank": 1, "max_count": 50},
     "normal": {"weight": 3, "max_count": 40, "max_bytes": 4000, "max_cost_ms": 20000, "saturated_share": 0.5},
@@ -22,25 +20,27 @@ SMALL = {
 }
 
 
-def publish(store: Store, policies: dict[str, dict[str, object]]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "soak: takes minutes; runs only when asked for (-m soak)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if "soak" in (config.option.markexpr or ""):
+        return
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: -m soak"))
+
+
+def publish(store: Store, policies: dict[str, dict[str, Any]]) -> None:
     for queue, fields in policies.items():
         store.publish_policy(queue, fields, version=1)
 
 
-@pytest.fixture(scope="session")
-def engine_server() -> Iterator[Server]:
-    """A server for this session's tests of the engine."""
-    with tempfile.TemporaryDirectory(prefix="sg-engine-") as directory:
-        server = Server(Path(directory) / "r").start()
-        yield server
-        server.close()
-
-
 @pytest.fixture
-def store(engine_server: Server) -> Iterator[Store]:
+def store(redis_url: str) -> Iterator[Store]:
     """An empty gate with the queues of SMALL. What it holds at the end of the test must add up."""
-    store = Store.from_url(engine_server.url)
-    store.client.flushall()
+    store = Store.from_url(redis_url)
     publish(store, SMALL)
     yield store
     faults = audit.find_faults(store)

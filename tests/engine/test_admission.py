@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import msgpack
 import pytest
 
-from workers.store import Offer, Settlement, Store
+from workers.store import Offer, Settlement, Store, scripts
 
 from . import audit
 
@@ -34,7 +35,11 @@ def test_an_accepted_job_waits_and_is_counted(store: Store) -> None:
         ({"max_count": 3}, [an_offer() for _ in range(4)], "count"),
         ({"max_bytes": 100}, [an_offer(size=40) for _ in range(3)], "bytes"),
         ({"max_cost_ms": 250}, [an_offer() for _ in range(3)], "cost"),
-        ({"max_count": 10, "tenant_share": 0.3}, [an_offer(tenant="b"), *(an_offer() for _ in range(4))], "tenant"),
+        (
+            {"max_count": 10, "tenant_share": 0.3},
+            [an_offer(tenant="b"), *(an_offer() for _ in range(4))],
+            "tenant",
+        ),
         ({"max_bytes": 5}, [an_offer()], "size"),
     ],
 )
@@ -222,12 +227,8 @@ def test_a_queue_without_a_policy_is_the_default_queue(store: Store) -> None:
 
 def make_older(store: Store, op_id: str, by_ms: int) -> None:
     """Moves a waiting job, and so its line's head, into the past."""
-    from workers.store import scripts
-
     raw = store.client.hget(store.root + "ops", op_id)
     assert raw is not None
-    import msgpack
-
     rec = scripts.unpack(raw)
     place = f"{rec['q']}|{rec['n']}"
     rec["e"] = rec.get("e", rec["a"]) - by_ms

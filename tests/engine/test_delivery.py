@@ -44,7 +44,9 @@ def test_a_claimed_job_is_reserved_then_running_then_done(store: Store) -> None:
     done = store.read_operation(job.id)
     assert done is not None
     assert (done.status, done.result_repr) == ("succeeded", "42")
-    times = [done.times[f"{name}_at_ms"] for name in ("offered", "accepted", "enqueued", "started", "committed")]
+    times = [
+        done.times[f"{name}_at_ms"] for name in ("offered", "accepted", "enqueued", "started", "committed")
+    ]
     assert all(t is not None for t in times)
     assert times == sorted(t or 0 for t in times)
     assert store.read_payload(job.id) is None
@@ -180,9 +182,14 @@ def test_a_finished_job_cannot_be_cancelled(store: Store) -> None:
 
 
 def test_a_job_whose_stop_was_asked_for_does_not_come_back(store: Store) -> None:
-    ends: list[tuple[str, bool]] = [
-        ("released", False), ("lost", False), ("requeued", False), ("retry", True), ("failed", True), ("reaped", False),
-    ]  # fmt: skip
+    ends = (
+        ("released", False),
+        ("lost", False),
+        ("requeued", False),
+        ("retry", True),
+        ("failed", True),
+        ("reaped", False),
+    )
     for outcome, has_successor in ends:
         job = put_in_flight(store)
         if has_successor:

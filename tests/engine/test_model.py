@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgpack
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -38,9 +39,22 @@ POLICIES: dict[str, list[dict[str, Any]]] = {
         {"weight": 3, "max_bytes": 60, "saturated_share": 0.5, "tenant_share": 0.4},
         {"weight": 3, "max_count": 3, "max_in_flight": 1},
     ],
-    "bulk": [{"weight": 1, "max_count": 4, "saturated_share": 0}, {"weight": 1, "max_cost_ms": 500, "order": "lifo"}],
+    "bulk": [
+        {"weight": 1, "max_count": 4, "saturated_share": 0},
+        {"weight": 1, "max_cost_ms": 500, "order": "lifo"},
+    ],
 }
-COUNTED = ("offered", "accepted", "refused", "started", *TERMINAL, "quarantined", "retried", "redelivered", "over_bound")
+COUNTED = (
+    "offered",
+    "accepted",
+    "refused",
+    "started",
+    *TERMINAL,
+    "quarantined",
+    "retried",
+    "redelivered",
+    "over_bound",
+)
 OUTCOMES = ("succeeded", "failed", "retry", "released", "requeued", "lost", "expired", "cancelled", "ignored")
 
 
@@ -185,10 +199,16 @@ class GateMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.store.snapshot()
 
-    @rule(data=st.data(), links=st.booleans())
-    def offer_one(self, data: st.DataObject, links: bool) -> None:
-        names = (f"l{self.number}", f"m{self.number}") if links else ()
-        offer = self.new_offer(data.draw, links=names)
+    @rule(data=st.data(), number=st.integers(1, 4))
+    def offer_some(self, data: st.DataObject, number: int) -> None:
+        for _ in range(number):
+            self.offer_one(self.new_offer(data.draw))
+
+    @rule(data=st.data())
+    def offer_the_first_of_a_chain(self, data: st.DataObject) -> None:
+        self.offer_one(self.new_offer(data.draw, links=(f"l{self.number}", f"m{self.number}")))
+
+    def offer_one(self, offer: Offer) -> None:
         reasons = self.true_reasons(offer)
         verdict = self.store.admit([offer])[0]
         if verdict.accepted:
@@ -244,22 +264,31 @@ class GateMachine(RuleBasedStateMachine):
             assert verdict.reason in reasons
             self.refuse(offer)
 
-    @precondition(lambda self: self.jobs)
-    @rule(data=st.data())
     def offer_again(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         job = self.jobs[op_id]
-        verdict = self.store.admit([Offer(op_id, "t", job.queue, b"again", job.tenant, retries=job.retries)])[0]
+        verdict = self.store.admit([Offer(op_id, "t", job.queue, b"again", job.tenant, retries=job.retries)])[
+            0
+        ]
         assert (verdict.accepted, verdict.duplicate_of) == (True, op_id)
 
     @precondition(lambda self: self.in_state("leased"))
     @rule(data=st.data(), delayed=st.booleans(), size=st.integers(1, 50))
     def publish_a_retry(self, data: st.DataObject, delayed: bool, size: int) -> None:
-        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        self.retry_one(data.draw(st.sampled_from(self.in_state("leased"))), delayed, size)
+
+    def retry_one(self, op_id: str, delayed: bool, size: int) -> None:
         job = self.jobs[op_id]
         delay_ms = HOUR_MS if delayed else 0
         offer = Offer(
-            op_id, "t", job.queue, b"r" * size, job.tenant, retries=job.retries + 1, delay_ms=delay_ms, cost_ms=1
+            op_id,
+            "t",
+            job.queue,
+            b"r" * size,
+            job.tenant,
+            retries=job.retries + 1,
+            delay_ms=delay_ms,
+            cost_ms=1,
         )
         assert self.store.admit([offer])[0].accepted
         job.successor = (offer.retries, size, delayed)
@@ -276,8 +305,9 @@ class GateMachine(RuleBasedStateMachine):
         if parent.cancel_asked or parent.state == "cancelled":
             self.end(link, "cancelled")
 
-    @rule(queue=st.sampled_from(QUEUES), tenant=st.sampled_from(TENANTS), number=st.integers(1, 5))
-    def refuse_locally(self, queue: str, tenant: str, number: int) -> None:
+    def refuse_locally(self, data: st.DataObject) -> None:
+        queue, tenant = data.draw(st.sampled_from(QUEUES)), data.draw(st.sampled_from(TENANTS))
+        number = data.draw(st.integers(1, 5))
         self.store.report_refusals({(queue, tenant, "count"): number})
         for name in ("offered", "refused"):
             self.counts[(queue, tenant, name)] += number
@@ -288,8 +318,13 @@ class GateMachine(RuleBasedStateMachine):
         queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True), most=st.integers(1, 4)
     )
     def claim(self, queues: list[str], most: int) -> None:
+        self.take(queues, most)
+
+    def take(self, queues: list[str], most: int) -> None:
         self.promote_due(queues)
-        eligible = {i: r.get("e", r["a"]) for i, r in audit.records(self.store).items() if r["s"] == "waiting"}
+        eligible = {
+            i: r.get("e", r["a"]) for i, r in audit.records(self.store).items() if r["s"] == "waiting"
+        }
         lifo = "saturated" in self.modes.values()
         claimed = self.store.claim("w", queues, most)
         for op_id in self.in_state("waiting"):
@@ -311,25 +346,55 @@ class GateMachine(RuleBasedStateMachine):
                     if (self.jobs[i].queue, self.jobs[i].tenant) == (job.queue, job.tenant) and i in eligible
                 ]
                 assert got.id not in eligible or eligible[got.id] <= min(line)
+            busy = sum(1 for i in self.in_state("leased") if self.jobs[i].queue == job.queue)
+            assert busy < self.policies[job.queue].get("max_in_flight", busy + 1)
             assert got.epoch > self.newest_epoch
             assert len(got.payload) == job.size
             self.newest_epoch = got.epoch
             job.state, job.epoch, job.started = "leased", got.epoch, False
             job.deliveries += 1
             assert got.deliveries == job.deliveries
-            most_busy = self.policies[job.queue].get("max_in_flight")
-            if most_busy is not None:
-                busy = [i for i in self.in_state("leased") if self.jobs[i].queue == job.queue]
-                assert len(busy) <= max(most_busy, len(busy) - 1)
         if len(claimed) < most:
             for op_id in self.in_state("waiting"):
                 queue = self.jobs[op_id].queue
                 assert queue not in queues or "max_in_flight" in self.policies[queue]
 
     @precondition(lambda self: self.in_state("leased"))
+    @rule(data=st.data(), number=st.integers(1, 4))
+    def do_some_jobs(self, data: st.DataObject, number: int) -> None:
+        for _ in range(min(number, len(self.in_state("leased")))):
+            self.settle_one(data, "succeeded", True, False)
+
+    @precondition(lambda self: self.in_state("waiting"))
+    @rule(data=st.data(), most=st.integers(1, 4))
+    def work(self, data: st.DataObject, most: int) -> None:
+        """A claim of everything; what comes of each job is drawn."""
+        self.take(list(QUEUES), most)
+        for op_id in self.in_state("leased"):
+            match data.draw(st.sampled_from(["hold", "renew", "retry", "cancel", "run out", *OUTCOMES])):
+                case "hold":
+                    pass
+                case "renew":
+                    self.renew_one(op_id, True)
+                case "retry":
+                    self.retry_one(op_id, data.draw(st.booleans()), 3)
+                    self.settle_one(data, "retry", True, False, op_id)
+                case "cancel":
+                    self.cancel_one(op_id)
+                case "run out":
+                    self.run_out(op_id)
+                case outcome:
+                    self.settle_one(data, outcome, data.draw(st.booleans()), data.draw(st.booleans()), op_id)
+
+    @precondition(lambda self: self.in_state("leased"))
     @rule(data=st.data(), outcome=st.sampled_from(OUTCOMES), started=st.booleans(), again_later=st.booleans())
     def settle(self, data: st.DataObject, outcome: str, started: bool, again_later: bool) -> None:
-        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        self.settle_one(data, outcome, started, again_later)
+
+    def settle_one(
+        self, data: st.DataObject, outcome: str, started: bool, again_later: bool, op_id: str | None = None
+    ) -> None:
+        op_id = op_id or data.draw(st.sampled_from(self.in_state("leased")))
         job = self.jobs[op_id]
         delay = HOUR_MS if again_later and outcome in ("requeued", "retry") else None
         error = {"type": "E", "message": "m", "traceback": ""} if outcome in ("failed", "retry") else None
@@ -389,7 +454,9 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state("leased"))
     @rule(data=st.data(), started=st.booleans())
     def renew(self, data: st.DataObject, started: bool) -> None:
-        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        self.renew_one(data.draw(st.sampled_from(self.in_state("leased"))), started)
+
+    def renew_one(self, op_id: str, started: bool) -> None:
         job = self.jobs[op_id]
         assert job.epoch is not None
         stale = [(op_id, epoch, None) for epoch in job.stale_epochs[-1:]]
@@ -407,7 +474,9 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state("leased"))
     @rule(data=st.data())
     def let_a_lease_run_out(self, data: st.DataObject) -> None:
-        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        self.run_out(data.draw(st.sampled_from(self.in_state("leased"))))
+
+    def run_out(self, op_id: str) -> None:
         self.store.client.zadd(self.store.root + "leases", {op_id: 1})
         self.jobs[op_id].run_out = True
 
@@ -427,7 +496,9 @@ class GateMachine(RuleBasedStateMachine):
     def let_a_delay_pass(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(self.in_state("delayed")))
         job = self.jobs[op_id]
-        self.store.client.zadd(f"{self.store.root}delayed:{job.queue}", {op_id: self.store.clock.now_ms() - 10})
+        self.store.client.zadd(
+            f"{self.store.root}delayed:{job.queue}", {op_id: self.store.clock.now_ms() - 10}
+        )
         job.due = True
 
     def promote_due(self, queues: list[str]) -> int:
@@ -443,8 +514,6 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.in_state("waiting"))
     @rule(data=st.data())
     def let_a_deadline_pass(self, data: st.DataObject) -> None:
-        import msgpack
-
         op_id = data.draw(st.sampled_from(self.in_state("waiting")))
         rec = audit.records(self.store)[op_id]
         rec["dd"] = 1
@@ -461,13 +530,21 @@ class GateMachine(RuleBasedStateMachine):
 
     # What operators do.
 
+    @precondition(lambda self: not self.modes)
     @rule(
         scope=st.sampled_from(["*", "normal", "bulk"]),
-        mode=st.sampled_from(["normal", "normal", "saturated", "draining", "failed"]),
+        mode=st.sampled_from(["normal", "saturated", "draining", "failed"]),
     )
     def set_mode(self, scope: str, mode: str) -> None:
         self.store.set_mode(scope, mode, by="o", reason="model")
         self.modes[scope] = mode
+
+    @precondition(lambda self: self.modes)
+    @rule()
+    def go_back_to_normal(self) -> None:
+        for scope in ("*", "normal", "bulk"):
+            self.store.clear_mode(scope)
+        self.modes.clear()
 
     @rule(data=st.data(), queue=st.sampled_from(QUEUES))
     def change_policy(self, data: st.DataObject, queue: str) -> None:
@@ -477,7 +554,9 @@ class GateMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        op_id = data.draw(st.sampled_from(sorted(self.jobs)))
+        self.cancel_one(data.draw(st.sampled_from(sorted(self.jobs))))
+
+    def cancel_one(self, op_id: str) -> None:
         job = self.jobs[op_id]
         reply = self.store.cancel(op_id, by="o")
         if job.state in ("waiting", "delayed"):
@@ -491,12 +570,11 @@ class GateMachine(RuleBasedStateMachine):
             assert reply.result == ("cancelled" if job.state == "cancelled" else "settled")
             assert reply.status == job.state
 
-    @precondition(lambda self: self.jobs)
-    @rule(data=st.data())
     def cancel_what_is_of_another(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         assert self.store.cancel(op_id, by="o", tenant="stranger").result == "unknown"
 
+    @precondition(lambda self: len(self.in_state("waiting", "delayed")) > 5)
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: str) -> None:
         pending = [i for i in self.in_state("waiting", "delayed") if self.jobs[i].queue == queue]
@@ -505,8 +583,8 @@ class GateMachine(RuleBasedStateMachine):
             self.jobs[op_id].cancel_asked = True
             self.end(op_id, "cancelled")
 
-    @rule(queue=st.sampled_from(QUEUES))
-    def hold_what_cannot_be_read(self, queue: str) -> None:
+    def hold_what_cannot_be_read(self, data: st.DataObject) -> None:
+        queue = data.draw(st.sampled_from(QUEUES))
         self.store.client.lpush(queue, b"not-json")
         op_id = self.store.hold_unreadable(queue, b"not-json", queue=queue, error_type="E", message="m")
         assert op_id is not None
@@ -516,11 +594,22 @@ class GateMachine(RuleBasedStateMachine):
         self.count(job, "offered", "accepted", "quarantined")
         self.end(op_id, "failed")
 
-    @rule()
-    def record_quarantined(self) -> None:
+    def record_quarantined(self, data: st.DataObject) -> None:
         held = self.store.read_quarantine_spool(100)
         assert all(self.jobs[row.id].state == "failed" for row in held)
         assert self.store.forget_spooled([row.id for row in held]) == len(held)
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def do_what_is_rare(self, data: st.DataObject) -> None:
+        rare = (
+            self.offer_again,
+            self.cancel_what_is_of_another,
+            self.refuse_locally,
+            self.hold_what_cannot_be_read,
+            self.record_quarantined,
+        )
+        data.draw(st.sampled_from(rare))(data)
 
     # What must hold after each step.
 
@@ -530,7 +619,9 @@ class GateMachine(RuleBasedStateMachine):
         faults = audit.find_faults(self.store, contents)
         assert not faults, "\n".join(faults[:20])
         found = contents.records
-        assert {op_id: rec["s"] for op_id, rec in found.items()} == {i: job.state for i, job in self.jobs.items()}
+        assert {op_id: rec["s"] for op_id, rec in found.items()} == {
+            i: job.state for i, job in self.jobs.items()
+        }
         for op_id in self.in_state("leased"):
             assert found[op_id]["ep"] == self.jobs[op_id].epoch
         for op_id, status in self.ended.items():
@@ -546,16 +637,25 @@ class GateMachine(RuleBasedStateMachine):
         audit.check(self.store)
 
 
-def test_the_gate_does_what_its_model_says(store: Store) -> None:
+def run_machine(store: Store, *, examples: int) -> None:
     GateMachine.store = store
-    thorough = bool(os.environ.get("SLUICEGATE_SOAK"))
     run_state_machine_as_test(
         GateMachine,
         settings=settings(
-            max_examples=1000 if thorough else 40,
-            stateful_step_count=60 if thorough else 40,
+            max_examples=examples,
+            stateful_step_count=60,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             print_blob=True,
         ),
     )
+
+
+def test_the_gate_does_what_its_model_says(store: Store) -> None:
+    run_machine(store, examples=30)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_the_gate_does_what_its_model_says_at_length(store: Store) -> None:
+    run_machine(store, examples=1000)
