@@ -75,6 +75,9 @@ def restore_gate(store: Store) -> Restored:
             automatic=row.automatic,
         )
         restored.modes.append(row.scope)
+    if "*" not in modes and "*" not in restored.modes:
+        store.set_mode("*", "normal", by="installation", reason="first start", automatic=True)
+        restored.modes.append("*")
     if restored:
         log.info("published to Redis: policies %s, modes %s", restored.policies, restored.modes)
     return restored
