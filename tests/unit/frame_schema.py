@@ -108,11 +108,13 @@ FRAME = thing(
         "queues": {"type": "array", "items": QUEUE},
         "tenants": {
             "type": "array",
+            "maxItems": 50,
             "items": {
                 "type": "object",
                 "required": ["tenant", "queue", "rates", "depth", "share", "fair_share", "oldest_age_ms"],
             },
         },
+        "tenants_left_out": WHOLE,
         "workers": {
             "type": "array",
             "items": {

@@ -107,12 +107,15 @@ def test_tenants_and_workers_fit_and_say_silent_when_silent() -> None:
         "tenant": "ann",
         "oldest_eligible_at_ms": START_MS - 5000,
     }
-    snapshot = make_snapshot(0, {"normal": make_queue(depth=1)}, tenants=[tenant])
+    many = [{**tenant, "tenant": f"small-{number}", "depth": 0, "in_flight": 0} for number in range(60)]
+    snapshot = make_snapshot(0, {"normal": make_queue(depth=1)}, tenants=[*many, tenant])
     snapshot["workers"][0] |= {"beat_at_ms": START_MS - 20_000, "pid": None}
     snapshot["workers"][0]["held"] = [{"id": "x", "queue": "normal", "task": "t", "started_at_ms": None}]
     frame = frame_of(history_of(snapshot))
     check(frame)
-    assert frame["tenants"][0]["oldest_age_ms"] == 5000
+    assert (len(frame["tenants"]), frame["tenants_left_out"]) == (50, 11)
+    assert frame["tenants"][-1]["tenant"] == "ann"
+    assert frame["tenants"][-1]["oldest_age_ms"] == 5000
     assert (frame["workers"][0]["state"], frame["workers"][0]["beat_ago_ms"]) == ("silent", 20_000)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 log = logging.getLogger("sluicegate.alerts")
+logging.getLogger("apprise").setLevel(logging.ERROR)  # each outcome is written down here
 
 AT_ONCE = 4
 WAITING_MAX = 500  # messages; beyond it the newest are dropped, and said so
@@ -105,10 +106,10 @@ def with_timeouts(target: str) -> str:
 
 
 def redact(target: str) -> str:
-    """Scheme and host alone: whatever else is in it may be what opens it."""
+    """Scheme, host and port alone: whatever else is in it may be what opens it."""
     try:
         parts = urlsplit(target)
-        host = parts.hostname or ""
+        host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
     except ValueError:
         return "(unreadable)"
-    return f"{parts.scheme}://{host}/…"[:300] if parts.scheme else "(unreadable)"
+    return f"{parts.scheme}://{host}{port}/…"[:300] if parts.scheme else "(unreadable)"

@@ -92,6 +92,8 @@ def band(load: Load, outlook: Outlook) -> tuple[float, float] | None:
         served_error = served**2 / load.completed_n if load.completed_n else (0.15 * served) ** 2
         arriving_error = arriving**2 / max(1, load.arrivals_n)
         spread += (served_error + arriving_error) / net**2
+    if outlook.flow.starved_by:
+        spread += 0.04  # what goes first must end first, and is known no better than this
     if load.service_from == "estimate":
         spread += 0.25  # nothing measured yet: half as much again either way
     relative = min(2.0, max(LEAST_BAND, BAND_Z * math.sqrt(spread)))

@@ -22,6 +22,7 @@ WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
 WORKER_GONE_MS = 60_000
 TENANT_WINDOW_MS = 60_000
 EVENTS_SHOWN = 20
+TENANTS_SHOWN = 50  # rows of a queue and a tenant; each is half a KiB, to every viewer, every second
 BINS_EVERY_S = 10  # the bins span a minute: each second's would be six times the same
 TENANT_RATES = ("offered", "accepted", "refused", "succeeded")
 
@@ -93,7 +94,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         states[load.name] = (row["state"], since)
         row["state_since_at_ms"] = since
         rows.append(row)
-    tenants = tenant_rows(history, loads, total_slots=total_slots)
+    tenants, left_out = largest(tenant_rows(history, loads, total_slots=total_slots))
     verdict = give_verdict(
         rows,
         mode=mode,
@@ -146,6 +147,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "totals_all": {"rates": sum_rates([row["rates"] for row in rows])},
         "queues": rows,
         "tenants": tenants,
+        "tenants_left_out": left_out,
         "workers": worker_rows(snapshot),
         "unknown": unknown,
     }
@@ -371,6 +373,13 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
             out["unknown"] = unknown
         rows.append(out)
     return rows
+
+
+def largest(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """The rows that a frame has room for, by what they hold and offer; and how many it has none for."""
+    order = sorted(rows, key=lambda r: (-(r["depth"] + r["in_flight"]), -(r["rates"].get("offered") or 0.0)))
+    kept = {id(row) for row in order[:TENANTS_SHOWN]}
+    return [row for row in rows if id(row) in kept], max(0, len(rows) - TENANTS_SHOWN)
 
 
 def _by_tenant(snapshot: Mapping[str, Any] | None) -> dict[tuple[str, str], Mapping[str, Any]]:
