@@ -1,6 +1,6 @@
 // Does an alert fire, who knows of it, and what can be done here? The strip always holds its place.
 import { may, post } from "./api.js";
-import { ask, segments } from "./dialog.js";
+import { ask, segments, tell } from "./dialog.js";
 import { h, setAttr, swap } from "./dom.js";
 import { say } from "./say.js";
 import { shape } from "./shapes.js";
@@ -45,7 +45,7 @@ export class AlertStrip {
       setAttr(button, "aria-disabled", off ? "true" : null);
       setAttr(button, "title", off || null);
     }
-    const runbook = safeLink(a?.runbook);
+    const runbook = a?.runbook;
     setAttr(this.runbookButton, "aria-disabled", runbook ? null : "true");
     setAttr(this.runbookButton, "title", runbook ? null : "this rule has no runbook; it can be given one under Alerts");
     const speak = items.map((i) => `${i.id}${i.acknowledged_by || ""}`).join();
@@ -77,8 +77,7 @@ export class AlertStrip {
   }
 
   runbook() {
-    const link = safeLink(this.first?.runbook);
-    if (link) window.open(link, "_blank", "noopener");
+    if (this.first) openRunbook(this.first);
   }
 
   /** @param {unknown} error */
@@ -92,6 +91,14 @@ export class AlertStrip {
 /** Only web links: a runbook field is text that somebody typed. @param {unknown} url */
 export function safeLink(url) {
   return typeof url === "string" && /^https?:\/\//.test(url) ? url : "";
+}
+
+/** A runbook is a link, which opens, or advice in words, which is shown. @param {any} alert */
+export function openRunbook(alert) {
+  if (!alert.runbook) return;
+  const link = safeLink(alert.runbook);
+  if (link) window.open(link, "_blank", "noopener");
+  else tell(`Runbook: ${alert.rule || sentenceOf(alert)}`, String(alert.runbook));
 }
 
 /** @param {any} a */

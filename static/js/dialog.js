@@ -10,7 +10,8 @@ import { say } from "./say.js";
  * @returns {{dialog: HTMLDialogElement, setVerb: (text: string) => void, close: () => void}}
  */
 export function ask(question) {
-  const fault = h("p", { class: "fault", role: "alert", hidden: true });
+  const fault = h("p", { class: "fault", role: "alert" });
+  const faultPart = h("div", { class: "ask-part", hidden: true }, h("div"), fault);
   const verb = h("span", {}, question.verb);
   const main = h("button", { type: "submit", class: "main" }, verb, h("kbd", {}, "Ctrl Enter"));
   const extras = (question.extra || []).map((extra) => h("button", { type: "button", onclick: () => run(extra.run) }, extra.label, h("kbd", {}, extra.key)));
@@ -18,11 +19,11 @@ export function ask(question) {
   const form = h("form", { method: "dialog", novalidate: true },
     h("div", { class: "ask-head" }, h("h2", { id: "ask-title" }, question.title), question.lead ? h("p", {}, question.lead) : null),
     question.parts.map((part) => h("div", { class: "ask-part" }, h("div", { class: "name" }, part.name), h("div", {}, part.body))),
-    h("div", { class: "ask-part" }, h("div"), fault),
+    faultPart,
     h("div", { class: "ask-foot" }, main, extras, cancel, question.note ? h("span", { class: "note" }, question.note) : null));
   const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "ask", "aria-labelledby": "ask-title" }, form));
   const before = /** @type {HTMLElement|null} */ (document.activeElement);
-  fault.parentElement.parentElement.hidden = true;
+  faultPart.hidden = true;
   let busy = false;
 
   /** @param {() => Promise<string|void>} what */
@@ -46,8 +47,7 @@ export function ask(question) {
 
   /** @param {string} sentence */
   function show(sentence) {
-    fault.hidden = false;
-    fault.parentElement.parentElement.hidden = false;
+    faultPart.hidden = false;
     fault.textContent = sentence;
     const first = /** @type {HTMLElement|null} */ (form.querySelector('[aria-invalid="true"], [data-reason]'));
     first?.focus();
@@ -69,6 +69,16 @@ export function ask(question) {
   const first = /** @type {HTMLElement|null} */ (form.querySelector("[data-first]") || form.querySelector("[data-reason]"));
   (first || cancel).focus();
   return { dialog, setVerb: (text) => { verb.textContent = text; }, close };
+}
+
+/** Show words that need no answer. @param {string} title @param {string} text */
+export function tell(title, text) {
+  const before = /** @type {HTMLElement|null} */ (document.activeElement);
+  const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { class: "ask", "aria-label": title }, h("div", { class: "ask-head" }, h("h2", {}, title), text.split("\n").map((line) => h("p", {}, line))),
+    h("div", { class: "ask-foot" }, h("button", { type: "button", class: "main", autofocus: true, onclick: () => dialog.close() }, "Close", h("kbd", {}, "Esc")))));
+  dialog.addEventListener("close", () => { dialog.remove(); before?.focus?.(); });
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 /** A field for the reason, kept in the journal. @param {string} [placeholder] @returns {HTMLInputElement} */

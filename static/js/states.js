@@ -13,9 +13,15 @@ export function stateWord(queue, nowMs) {
   const word = WORDS[queue.state] || String(queue.state || "unknown").replaceAll("_", " ");
   const abnormal = ["past_guard", "past_ceiling", "at_bound", "stalled"].includes(queue.state);
   if (abnormal && isKnown(queue.state_since_at_ms) && nowMs - queue.state_since_at_ms >= 1000)
-    return `${word} ${duration(Math.floor((nowMs - queue.state_since_at_ms) / 1000) * 1000)}`;
+    return `${word} ${sinceWord(nowMs - queue.state_since_at_ms)}`;
   if (queue.state === "closed" && queue.mode === "draining") return "closed, draining";
   return word;
+}
+
+/** Seconds matter in the first ten minutes only. @param {number} ms */
+function sinceWord(ms) {
+  const unit = ms < 600000 ? 1000 : 60000;
+  return duration(Math.floor(ms / unit) * unit);
 }
 
 /** One line of policy: who goes first, what share under saturation. @param {Queue} queue */

@@ -1,6 +1,6 @@
 // What fires, who knows, which rules watch, and what was sent where?
 import { get, may, post, put, query } from "../js/api.js";
-import { safeLink } from "../js/alertstrip.js";
+import { openRunbook, safeLink } from "../js/alertstrip.js";
 import { ask, reasonField, segments } from "../js/dialog.js";
 import { $, h, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
@@ -50,11 +50,10 @@ function drawFiring(frame, state) {
   swap(firingNode, JSON.stringify([items.map((a) => [a.id, a.acknowledged_by, a.snoozed_until_at_ms, a.value]), state, second]), () => (items.length ? items.map((a) => {
     const over = a.severity === "critical";
     const off = (extra) => (why || extra || state !== "live" ? { "aria-disabled": "true", title: why || extra || "not possible without a live frame" } : {});
-    const link = safeLink(a.runbook);
     return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, `now ${measured(a.measure, a.value)}`),
       h("span", { class: "quiet" }, `fired ${clock(a.fired_at_ms)}, ${duration(Math.floor((frame.at_ms - a.fired_at_ms) / 1000) * 1000)} ago; ${a.acknowledged_by ? `acknowledged by ${a.acknowledged_by}` : "nobody has acknowledged it"}${isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `; snoozed until ${clock(a.snoozed_until_at_ms)}` : ""}`),
       h("div", { class: "joined small" }, h("button", { type: "button", ...off(a.acknowledged_by ? `already acknowledged by ${a.acknowledged_by}` : ""), onclick: () => acknowledge(a) }, "Acknowledge"), h("button", { type: "button", ...off(""), onclick: () => snooze(a) }, "Snooze"),
-        link ? h("a", { class: "button", href: link, rel: "noopener noreferrer", target: "_blank" }, "Runbook") : h("button", { type: "button", "aria-disabled": "true", title: "this rule has no runbook" }, "Runbook")));
+        h("button", { type: "button", ...(a.runbook ? {} : { "aria-disabled": "true", title: "this rule has no runbook" }), onclick: () => openRunbook(a) }, "Runbook")));
   }) : h("p", { class: "part acts" }, shape("ring"), `No alert is firing. ${isKnown(frame.alerts?.last_at_ms) ? `The last one fired at ${clock(frame.alerts?.last_at_ms)}.` : "None has fired so far."}`)));
 }
 
@@ -79,10 +78,10 @@ function loadRules() {
   return reading(rulesNode, () => get("/alerts/rules"), (data) => {
     rules = data.rules;
     const off = why ? { "aria-disabled": "true", title: why } : {};
-    rulesNode.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook"), h("th"))),
+    rulesNode.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook, a link or advice"), h("th"))),
       h("tbody", {}, rules.map((r) => h("tr", { "data-rule": r.name }, h("td", { class: "ink" }, r.name, r.enabled ? null : h("span", { class: "quiet" }, " (off)")), h("td", {}, ruleSentence(r)), h("td", {}, measured(r.measure, r.clear_threshold)),
         h("td", {}, shape(r.severity === "critical" ? "diamond" : r.severity === "warning" ? "triangle" : "ring"), r.severity), h("td", { class: "wrap" }, r.targets.length ? r.targets.join(", ") : h("span", { class: "quiet" }, "this room only; no delivery target yet")),
-        h("td", {}, safeLink(r.runbook) ? h("a", { class: "link", href: safeLink(r.runbook), rel: "noopener noreferrer", target: "_blank" }, "open") : h("span", { class: "quiet" }, "none")), h("td", { class: "num" }, h("button", { type: "button", class: "plain link", ...off, onclick: () => editRule(r) }, "Edit"))))))),
+        h("td", {}, safeLink(r.runbook) ? h("a", { class: "link", href: safeLink(r.runbook), rel: "noopener noreferrer", target: "_blank" }, "open") : r.runbook ? h("span", { class: "wrap" }, r.runbook) : h("span", { class: "quiet" }, "none")), h("td", { class: "num" }, h("button", { type: "button", class: "plain link", ...off, onclick: () => editRule(r) }, "Edit"))))))),
       h("p", { class: "acts" }, h("button", { type: "button", ...off, onclick: () => editRule(null) }, "New rule", h("kbd", {}, "N")), why ? h("span", { class: "why" }, why) : null));
     if (live.frame) drawFiring(live.frame, live.state());
   });
@@ -105,7 +104,7 @@ function editRule(rule) {
   enabled.checked = r.enabled;
   const targets = /** @type {HTMLTextAreaElement} */ (h("textarea", { rows: 3, spellcheck: "false", "aria-label": "targets" }));
   targets.value = r.targets.join("\n");
-  const runbook = text(r.runbook, { placeholder: "https://" });
+  const runbook = text(r.runbook, { placeholder: "a link, or advice in words" });
   const reason = reasonField();
   const now = h("p", { class: "ink" });
   const preview = () => {

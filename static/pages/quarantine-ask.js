@@ -25,7 +25,7 @@ export function askReplay(choice, about) {
   const pace = h("span", { class: "quiet" });
   const over = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox" }));
   over.addEventListener("change", () => { state.override = over.checked; draw(); });
-  const other = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "0.1", step: "0.1", "aria-label": "other rate a second" }));
+  const other = /** @type {HTMLInputElement} */ (h("input", { type: "number", min: "0.1", step: "0.1", "aria-label": "other rate a second", placeholder: "other" }));
   other.style.width = "90px";
   other.addEventListener("input", () => { if (Number(other.value) > 0) { state.rate = Number(other.value); draw(); } });
   const rates = h("div", { class: "acts" }, segments(RATES.map((r) => /** @type {[string, number]} */ ([`${r}/s`, r])), state.rate, (v) => { state.rate = v; other.value = ""; draw(); }, "rate"), other, pace);
@@ -70,12 +70,14 @@ export function askReplay(choice, about) {
     if (heading) heading.textContent = title();
     const q = live.frame?.queues.find((x) => x.name === places[0]);
     const failing = about.detail?.recent?.all > 4 && about.detail.queue === places[0] ? about.detail.failing : null;
-    const drain = q ? forecastWords(q).head : DASH;
+    const drain = q ? forecastWords(q).head : "several queues";
+    const grows = q?.drain?.state === "growing" || q?.drain?.state === "stalled";
     const busy = q?.drain?.state === "draining" && isKnown(q.drain.seconds) ? q.drain.seconds : 0;
     const modeled = (text) => h("span", { class: "modeled" }, text);
-    swap(model, JSON.stringify([n, state.rate, drain, Math.round(busy), failing]), () => [
-      row("replay done in", DASH, modeled(roughly((n / state.rate + Math.max(busy, 0)) * 1000)), `${count(n)} at ${state.rate}/s${busy > 2 ? `, after ${place}'s backlog` : ""}`),
-      row(`${place} now`, drain, modeled(n > 0 && q && state.rate > (q.rates?.succeeded || 0) * 0.2 && q.depth > 0 ? "slower" : drain), "a replay never takes a place from live work"),
+    swap(model, JSON.stringify([n, state.rate, drain, Math.round(busy), failing, grows]), () => [
+      grows ? row("replay done in", DASH, DASH, `${place} is ${q?.drain?.state}: no slot is free for it before that ends`)
+        : row("replay done in", DASH, modeled(roughly((n / state.rate + busy) * 1000)), `${count(n)} at ${state.rate}/s${busy > 2 ? `, after ${place}'s backlog` : ""}`),
+      row(places.length === 1 ? place : "live work", drain, drain, "a replay never takes a place from live work"),
       failing === null ? row("likely to fail again", DASH, DASH, "too few runs in the last 5 min to say") : row("likely to fail again", DASH, modeled(`${count(Math.round(failing * n))} of ${count(n)}`), failing > 0.2 ? h("span", { class: "tone-guard-text acts" }, shape("triangle"), `${percent(failing)} of the queue's runs failed in the last 5${NBSP}min`) : `${percent(failing)} of the queue's runs failed in the last 5${NBSP}min`),
     ]);
   }

@@ -294,7 +294,8 @@ const edit = guarded(() => {
 });
 
 function causeWord() {
-  return reasonWord(shown.causes.find((c) => c.fingerprint === filter.cause)?.label || "");
+  const cause = shown.causes.find((c) => c.fingerprint === filter.cause);
+  return cause ? reasonWord(cause.label) : "";
 }
 
 /** Follow a batch until it ends. @param {any} made */
