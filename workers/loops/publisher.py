@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from ..actions.bootstrap import restore_gate
+from ..actions.bootstrap import prepare_database, restore_gate
 from ..store import Store
 
-INTERVAL_S = 2.0
+INTERVAL_S = 3.0
 
 
 class Publisher:
     """Puts back what Redis lost; a cheap comparison when it lost nothing."""
 
-    def __init__(self, store: Store, *, restore: Callable[[Store], Any] = restore_gate) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._restore = restore
+        self._prepared = False
 
     def tick(self) -> bool:
-        self._restore(self._store)
+        if not self._prepared:
+            prepare_database()  # a monitor that is started alone finds its policies and rules
+            self._prepared = True
+        restore_gate(self._store)
         return False
