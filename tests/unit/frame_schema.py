@@ -70,6 +70,20 @@ QUEUE = thing(
         "rates": RATES,
         "wait_ms": PERCENTILES,
         "service_ms": PERCENTILES,
+        "objective": {
+            "oneOf": [
+                {"type": "null"},
+                thing(
+                    {
+                        "objective_s": NUMBER,
+                        "objective_share": NUMBER,
+                        "attained": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
+                        "of": WHOLE,
+                        "modeled": {"const": True},
+                    }
+                ),
+            ]
+        },
         "drain": DRAIN,
         "unknown": UNKNOWN,
     },

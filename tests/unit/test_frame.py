@@ -162,6 +162,14 @@ def test_a_full_bound_is_at_its_bound() -> None:
     assert (row["state"], row["full_bound"]) == ("at_bound", "count")
 
 
+def test_no_room_for_one_more_job_of_the_usual_size_is_at_the_bound() -> None:
+    policies = {"normal": {**POLICY, "max_cost_ms": 1050, "objective_s": 5.0, "objective_share": 0.9}}
+    queue = make_queue(depth=10, cost_ms=1000)
+    frame = frame_of(history_of(make_snapshot(0, {"normal": queue}, policies=policies)))
+    check(frame)
+    assert (frame["queues"][0]["state"], frame["queues"][0]["full_bound"]) == ("at_bound", "cost_ms")
+
+
 def test_under_saturated_the_bounds_in_force_shrink_and_a_closed_queue_says_so() -> None:
     modes = {
         "*": {"mode": "saturated", "since_at_ms": START_MS, "by": "monitor", "automatic": True, "reason": "x"}

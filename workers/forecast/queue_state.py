@@ -29,6 +29,8 @@ class Facts:
     age_ceiling_s: float | None
     bounds: Mapping[str, float | None]  # in force, after the mode's share
     admits: bool  # under the mode
+    next_bytes: float = 0.0  # what one more job of the usual size would add
+    next_cost_ms: float = 0.0
 
 
 def queue_state(facts: Facts) -> str:
@@ -45,15 +47,15 @@ def queue_state(facts: Facts) -> str:
 
 
 def full_bound(facts: Facts) -> str:
-    """The name of a bound that leaves no room for one more job; empty if all do."""
+    """The name of a bound that leaves no room for one more job of the usual size; empty if all do."""
     values = {
-        "count": float(facts.held),
-        "bytes": float(facts.bytes),
-        "cost_ms": float(facts.cost_ms),
+        "count": float(facts.held + 1),
+        "bytes": facts.bytes + max(1.0, facts.next_bytes),
+        "cost_ms": facts.cost_ms + max(1.0, facts.next_cost_ms),
         "age_s": facts.oldest_age_ms / 1000,
     }
     for name, value in values.items():
         bound = facts.bounds.get(name)
-        if bound is not None and value >= bound and (value > 0 or bound <= 0):
+        if bound is not None and value > bound:
             return name
     return ""

@@ -12,6 +12,7 @@ from ..forecast.load import Load, read_load
 from ..forecast.queue_state import Facts, full_bound, queue_state
 from ..forecast.verdict import Verdict, give_verdict
 from ..metrics.history import COUNTERS, History
+from ..metrics.objective import attainment
 from ..metrics.percentiles import percentiles
 from ..metrics.rates import RATE_WINDOW_MS, difference, queue_rates, sum_rates, unknown_rates
 from ..modes.effect import admits, bounds_in_force, full_bounds, in_force, saturated_share
@@ -201,10 +202,10 @@ def queue_row(
         bounds_in_force(policy, mode, work_rate=work_rate),
     )
     depth, delayed = int(queue["depth"]), int(queue["delayed"])
-    oldest_age_ms = round(load.age_s * 1000)
+    held, oldest_age_ms = depth + delayed, round(load.age_s * 1000)
     facts = Facts(
         depth=depth,
-        held=depth + delayed,
+        held=held,
         bytes=int(queue["bytes"]),
         cost_ms=int(queue["cost_ms"]),
         oldest_age_ms=oldest_age_ms,
@@ -213,6 +214,8 @@ def queue_row(
         age_ceiling_s=policy.get("age_ceiling_s"),
         bounds=in_mode,
         admits=admits(policy, mode),
+        next_bytes=int(queue["bytes"]) / held if held else 0.0,
+        next_cost_ms=int(queue["cost_ms"]) / depth if depth else 0.0,
     )
     fill = nearest_bound(
         load,
@@ -264,6 +267,12 @@ def queue_row(
             bin_value=context.bin_value,
             nothing="nothing done in the last 60 s",
         ),
+        "objective": attainment(
+            policy,
+            queue.get("wait_bins") or {},
+            run_ms=load.mean_service_ms if load.service_from != "estimate" else None,
+            bin_value=context.bin_value,
+        ),
         "drain": drain_part(load, outlook, fewer, rule=rule, total_slots=total_slots, fill=fill),
     }
     reasons = {
@@ -274,6 +283,7 @@ def queue_row(
         "weight": "no policy",
         "strict_rank": "shares by weight",
         "max_in_flight": "no cap",
+        "objective": "no completion objective is declared",
         "policy_version": "no policy",
     }
     if (now_ms // 1000) % BINS_EVERY_S == 0:
