@@ -14,8 +14,11 @@ class AdmissionRefused(OperationalError):
     modeled time in seconds after which an attempt is likely to succeed.
 
     It is a kombu ``OperationalError``, so that handlers written for a broker that is out of reach
-    serve for one that is full. Picklable, since a prefork child hands it to its parent.
+    serve for one that is full. ``block_s`` is how long the queue lets a producer wait for room.
+    Picklable, since a prefork child hands it to its parent.
     """
+
+    block_s: float = 0.0
 
     def __init__(self, queue: str, reason: str, retry_after: float, detail: str = "") -> None:
         self.queue = queue

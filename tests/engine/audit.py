@@ -8,7 +8,7 @@ from typing import Any
 from workers.states import TERMINAL
 from workers.store import Store, scripts
 
-_FIELD_OF = {"waiting": "depth", "delayed": "delayed", "leased": "in_flight"}
+_FIELD_OF = {"waiting": "depth", "blocked": "depth", "delayed": "delayed", "leased": "in_flight"}
 _GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms")
 _BASE_MS, _STEPS = 1735689600000, 4096
 
@@ -103,7 +103,8 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
         held[place]["bytes"] += lengths.get(op_id, 0)
         if field == "depth":
             held[place]["cost_ms"] += rec["c"]
-            waiting[place][op_id] = rec.get("e", rec["a"])
+            if state == "waiting":
+                waiting[place][op_id] = rec.get("e", rec["a"])
         else:
             delayed[rec["q"]].add(op_id)
 

@@ -39,7 +39,7 @@ def documented() -> dict[str, str]:
 
 def pattern_of(name: str) -> str:
     return "".join(
-        ".+" if part in ("Q", "N", "S", "KEY", "NAME") else re.escape(part)
+        ".+" if part in ("Q", "N", "S", "KEY", "NAME", "RESOURCE") else re.escape(part)
         for part in re.split(r"([:|])", name)
     )
 
@@ -53,6 +53,8 @@ def make_busy(store: Store) -> None:
             an_offer(id="three", delay_ms=3_600_000),
             an_offer("bulk", id="four"),
             an_offer("bulk", id="five", delay_ms=3_600_000),
+            an_offer("urgent", id="six", ordering_key="k", source_sequence=1),
+            an_offer("urgent", id="seven", coalesce_key="k"),
         ]
     )
     for _ in range(60):
@@ -68,6 +70,7 @@ def make_busy(store: Store) -> None:
     store.write_settings({"retention_s": 3600})
     store.put_frame("{}")
     store.acquire_lease("monitor", "a", 60_000)
+    store.fence("account/7", 1)
 
 
 def test_every_key_is_in_the_table_with_its_type(store: Store) -> None:

@@ -66,7 +66,9 @@ def shrink(message: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def restore(small: Mapping[str, Any], *, op_id: str, queue: str, delivery_tag: str) -> dict[str, Any]:
+def restore(
+    small: Mapping[str, Any], *, op_id: str, queue: str, delivery_tag: str, epoch: int
+) -> dict[str, Any]:
     """The message that Celery's worker expects.
 
     An ETA is left out: what a claim hands over is due, and a slow clock must not hold it again in a
@@ -79,6 +81,7 @@ def restore(small: Mapping[str, Any], *, op_id: str, queue: str, delivery_tag: s
     headers.update(small["h"])
     headers["id"] = op_id
     headers["eta"] = None
+    headers["sluicegate_epoch"] = epoch
     properties = {**_PROPERTIES, "correlation_id": op_id, **small["p"]}
     properties["delivery_tag"] = delivery_tag
     properties["delivery_info"] = {"exchange": "", "routing_key": queue}

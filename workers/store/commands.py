@@ -78,6 +78,10 @@ class CancelReply:
     status: str
 
 
+#: Which gauge counts a record of each pending state.
+_GAUGE_OF_STATE = {"waiting": "depth", "blocked": "depth", "delayed": "delayed", "leased": "in_flight"}
+
+
 def _ints(row: Mapping[str, str]) -> dict[str, int]:
     return {name: int(float(value)) for name, value in row.items()}
 
@@ -163,6 +167,13 @@ class Store:
         """Takes a worker that ends off the list."""
         self._call("ZREM", self.root + "workers", worker)
         self._call("HDEL", self.root + "worker", worker)
+
+    def fence(self, resource: str, epoch: int) -> bool:
+        """Whether a holder with this epoch may still write to a resource; an older one may not any more.
+
+        A day after its last write a resource is forgotten (Kleppmann, "How to do distributed locking").
+        """
+        return bool(self._run("fence", resource, epoch)[1])
 
     # operators
 
@@ -431,7 +442,7 @@ class Store:
         try:
             for op_id, raw in self.client.hscan_iter(self.root + "ops", count=1000):
                 row = scripts.unpack(raw)
-                field = {"waiting": "depth", "delayed": "delayed", "leased": "in_flight"}.get(row["s"])
+                field = _GAUGE_OF_STATE.get(row["s"])
                 if field is None:
                     continue
                 count = found[row["q"]]
@@ -442,6 +453,8 @@ class Store:
                 count["bytes"] = (count["bytes"] or 0) + payload
                 if field == "depth":
                     count["cost_ms"] = (count["cost_ms"] or 0) + row["c"]
+                    if row["s"] == "blocked":
+                        continue
                     eligible = row.get("e", row["a"])
                     oldest = count["oldest_eligible_at_ms"]
                     count["oldest_eligible_at_ms"] = eligible if oldest is None else min(oldest, eligible)

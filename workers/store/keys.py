@@ -35,6 +35,10 @@ schedule               hash    virtual times of the weighted queues, counts of s
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
+order:Q|N|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
+coalesce:Q|N|KEY       string  the newest operation of a coalescing key, a day
+sequence:Q|N|KEY       string  the newest source sequence of a key, a day
+fence:RESOURCE         string  the newest epoch that wrote to a resource, a day
 idempotency:N|KEY      hash    id and body hash of a keyed submit, a day
 epoch                  string  the newest fencing epoch
 frame                  string  the newest frame (JSON)

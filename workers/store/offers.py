@@ -54,6 +54,9 @@ class Offer:
             ("l", self.links or None),
             ("ro", self.replay_of),
             ("ru", self.replay_until_at_ms),
+            ("ok", self.ordering_key),
+            ("ck", self.coalesce_key),
+            ("sq", self.source_sequence),
             ("ik", self.idempotency_key),
             ("ih", self.idempotency_hash),
             ("tg", self.tags or None),
@@ -69,8 +72,10 @@ class Verdict:
     """The gate's answer to one offer.
 
     ``accepted`` with ``duplicate_of`` set means that this id, or this idempotency key, is known
-    already: nothing new was stored. ``conflict`` means that the idempotency key belongs to a
-    different body. ``figures`` hold the value and the bound that refused it.
+    already: nothing new was stored; with status ``shed``, that the queue declares to drop without an
+    error what it has no room for. ``block_s`` is how long its producers may wait for room. ``conflict``
+    means that the idempotency key belongs to a different body. ``figures`` hold the value and the bound
+    that refused it.
     """
 
     accepted: bool
@@ -83,7 +88,14 @@ class Verdict:
     duplicate_of: str | None = None
     conflict: bool = False
     durability: str | None = None
+    block_s: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
+
+
+#: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
+SHED_IN_SILENCE = frozenset({"drop_newest", "sample"})
+#: Reasons that mean "full", to which a queue's declared outcome applies.
+BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant"})
 
 
 def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
@@ -91,7 +103,11 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
     op_id, kind, queue = row[0], row[1], row[2]
     if kind == "refused":
         figures = {name: float(v) for name, v in zip(("value", "bound"), row[5:7], strict=False) if v}
-        return Verdict(False, op_id, queue, "refused", row[3], row[4] / 1000, figures=figures)
+        on_full, block_s = row[7], float(row[8])
+        if on_full in SHED_IN_SILENCE and row[3] in BOUNDS:
+            return Verdict(True, op_id, queue, "shed", row[3], figures=figures)
+        wait = block_s if on_full == "block" and row[3] in BOUNDS else 0.0
+        return Verdict(False, op_id, queue, "refused", row[3], row[4] / 1000, figures=figures, block_s=wait)
     if kind == "conflict":
         return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True)
     duplicate = op_id if kind == "duplicate" else None
@@ -100,7 +116,7 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
 
 def status_of(state: str, started: bool = False) -> str:
     """The public status for a record's state (waiting, delayed, leased, or a terminal status)."""
-    if state in ("waiting", "delayed"):
+    if state in ("waiting", "delayed", "blocked"):
         return "pending"
     if state == "leased":
         return "running" if started else "pending"

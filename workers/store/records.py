@@ -33,6 +33,8 @@ class Operation:
     cancel_requested_by: str | None = None
     replay_of: str | None = None
     replayed_as: str | None = None
+    superseded_by: str | None = None
+    ordering_key: str | None = None
     replay_until_at_ms: int | None = None
     worker: str | None = None
     epoch: int | None = None
@@ -80,7 +82,7 @@ def _times(row: dict[str, Any]) -> dict[str, int | None]:
 def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
     """An operation from its record in ``ops``."""
     state = row["s"]
-    phase = {"waiting": "waiting", "delayed": "delayed"}.get(state)
+    phase = state if state in ("waiting", "delayed", "blocked") else None
     if state == "leased" and not row.get("st"):
         phase = "reserved"
     return Operation(
@@ -105,6 +107,8 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
         cancel_requested_by=row.get("cr"),
         replay_of=row.get("ro"),
         replayed_as=row.get("ra"),
+        superseded_by=row.get("sb"),
+        ordering_key=row.get("ok"),
         replay_until_at_ms=row.get("ru"),
         worker=row.get("w"),
         epoch=row.get("ep"),

@@ -267,7 +267,9 @@ class GateChannel(_Base):
     def _message_of(job: Claimed, held: Held, holdings: Holdings) -> dict[str, Any] | None:
         try:
             small = json.loads(job.payload)
-            return envelope.restore(small, op_id=job.id, queue=job.queue, delivery_tag=held.tag)
+            return envelope.restore(
+                small, op_id=job.id, queue=job.queue, delivery_tag=held.tag, epoch=job.epoch
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             held.quarantine_reason = "undecodable"
             note_error(held, type(exc).__name__, f"the stored message cannot be read: {exc}")

@@ -30,6 +30,9 @@ from .request import GateRequest
 
 transport.register()
 
+#: How often a blocked producer tries again, in s.
+BLOCK_STEP_S = 0.2
+
 
 def install(app: Celery) -> Celery:
     """Hooks an application: refusals are raised from ``delay()``, groups are admitted whole.
@@ -71,11 +74,26 @@ class _Sender:
                 raise known
         result = self.send(name, args, kwargs, **options)
         refusal = take_refusal()
+        if refusal is not None and refusal.block_s > 0 and fresh:
+            result, refusal = self._wait_for_room(refusal, name, args, kwargs, options)
         if refusal is not None:
             if fresh:
                 self.closed.close(self._queue_of(name, args, kwargs, options), tenant, refusal)
             raise refusal
         return result
+
+    def _wait_for_room(
+        self, refusal: AdmissionRefused, name: str, args: Any, kwargs: Any, options: dict[str, Any]
+    ) -> tuple[Any, AdmissionRefused | None]:
+        """Tries again until there is room or the queue's ``block_s`` has passed."""
+        give_up = time.monotonic() + refusal.block_s
+        standing: AdmissionRefused | None = refusal
+        result = None
+        while standing is not None and time.monotonic() < give_up:
+            time.sleep(min(BLOCK_STEP_S, standing.retry_after, max(0.0, give_up - time.monotonic())))
+            result = self.send(name, args, kwargs, **options)
+            standing = take_refusal()
+        return result, standing
 
     def _queue_of(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> str:
         queue = options.get("queue")

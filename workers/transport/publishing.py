@@ -87,7 +87,9 @@ def raise_refusal(verdict: Verdict) -> None:
     """Raises the refusal that a verdict holds, if it holds one."""
     if not verdict.accepted:
         detail = ", ".join(f"{name} {value:g}" for name, value in verdict.figures.items())
-        raise AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
+        refusal = AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
+        refusal.block_s = verdict.block_s
+        raise refusal
 
 
 class ClosedQueues:

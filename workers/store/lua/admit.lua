@@ -118,6 +118,41 @@ local function retry_after(q, v, reason)
   return at - now
 end
 
+-- drop_oldest: what has waited longest makes room; of the same tenant, where its own share is full.
+local function shed_oldest(q, v, n, reason)
+  local of = reason == 'tenant' and n or redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0)[1]
+  local id = of and redis.call('ZRANGE', ready_key(q, of), 0, 0)[1]
+  local rec = id and read_record(id)
+  if not rec or not withdraw(id, rec) then return false end
+  finish(id, rec, 'shed')
+  v.depth = v.depth - 1; v.cost_ms = v.cost_ms - rec.c; v.bytes = v.bytes - rec.b
+  local t = v.tenants[of]
+  if t then t.count = t.count - 1; t.bytes = t.bytes - rec.b; t.cost = t.cost - rec.c end
+  local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
+  v.oldest = head[2] and to_ms(tonumber(head[2]))
+  return true
+end
+local SHEDS = {count = true, bytes = true, cost = true, age = true, tenant = true}
+
+-- sample: over the high mark a share of the offers is let in, chosen by their ids.
+local function sampled_out(o, v)
+  local p = v.policy
+  if p.on_full ~= 'sample' or not p.max_count then return false end
+  if v.depth + v.delayed < p.max_count * (p.high_mark or 0.9) then return false end
+  return tonumber(string.sub(redis.sha1hex(o.i), 1, 4), 16) / 65536 >= (p.sample_rate or 0.1)
+end
+
+-- coalesce: the operation that this one replaces, if one of its key still waits.
+local function superseded_by(o, q, p)
+  if not o.ck or p.may_coalesce == 0 then return nil end
+  local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. o.n .. '|' .. o.ck)
+  local rec = id and id ~= o.i and read_record(id)
+  if rec and (rec.s == 'waiting' or rec.s == 'delayed') and not rec.ok then return id, rec end
+  return nil
+end
+
+local function sequence_key(o, q) return root .. 'sequence:' .. q .. '|' .. o.n .. '|' .. (o.ok or o.ck or '') end
+
 local verdicts, accepted, fresh, keyed = {}, {}, {}, {}
 local refusal
 for i = 5, #ARGV, 2 do
@@ -154,16 +189,39 @@ for i = 5, #ARGV, 2 do
     local parent = redis.call('HGET', root .. 'links', o.i)
     local exempt = (o.r or 0) > 0 or parent
     local reason, value, bound
+    local old_id, old = superseded_by(o, q, v.policy)
     if not_after and now > not_after then
       reason, exempt = 'unavailable', false
     else
+      if old then
+        if old.s == 'delayed' then v.delayed = v.delayed - 1
+        else v.depth = v.depth - 1; v.cost_ms = v.cost_ms - old.c end
+        v.bytes = v.bytes - old.b
+      end
       reason, value, bound = bound_passed(o, q, v, cost)
+      if not exempt and not whole and v.policy.on_full == 'drop_oldest' then
+        for _ = 1, 10 do
+          if not SHEDS[reason or ''] or not shed_oldest(q, v, o.n, reason) then break end
+          reason, value, bound = bound_passed(o, q, v, cost)
+        end
+      end
+      if not reason and sampled_out(o, v) then reason, value, bound = 'count', v.depth + v.delayed, v.policy.max_count end
+      if o.sq then
+        local last = tonumber(redis.call('GET', sequence_key(o, q)) or nil)
+        if last and o.sq <= last then reason, value, bound, exempt = 'duplicate', o.sq, last, false end
+      end
+      if old and reason and not exempt then
+        if old.s == 'delayed' then v.delayed = v.delayed + 1
+        else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + old.c end
+        v.bytes = v.bytes + old.b
+      end
     end
     if reason and not exempt then
-      verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false}
+      verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false, v.policy.on_full or 'reject', v.policy.block_s or 0}
       refusal = refusal or verdict
     else
       verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
+      verdict.old = old_id
       accepted[#accepted + 1] = verdict
       fresh[o.i] = {s = 'waiting', r = o.r}
       if o.ik then keyed[o.n .. '|' .. o.ik] = {o.i, o.ih or ''} end
@@ -180,7 +238,7 @@ end
 if whole and refusal then
   for i, verdict in ipairs(verdicts) do
     if verdict[2] == 'accepted' or verdict[2] == 'retry' or verdict.fresh then
-      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], n = verdict.n}
+      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n}
     end
   end
   accepted = {}
@@ -202,7 +260,7 @@ for _, verdict in ipairs(accepted) do
     if (o.oa or 0) > 0 then rec.o = now - o.oa end
     if (o.r or 0) > 0 then rec.r = o.r end
     if o.dd then rec.dd = now + o.dd end
-    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr
+    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok
     bump(q, n, 'offered', 1)
     bump(q, n, 'accepted', 1)
     if o.ro then bump(q, n, 'replayed', 1) end
@@ -224,7 +282,17 @@ for _, verdict in ipairs(accepted) do
       local last = tonumber(redis.call('HGET', totals_key(q), 'last_score') or 0)
       local score = math.max(last + 1, to_score(now))
       redis.call('HSET', totals_key(q), 'last_score', string.format('%.0f', score))
-      enqueue(q, n, id, rec, (o.d or 0) > 0 and now + o.d or nil, score)
+      local old = verdict.old and read_record(verdict.old)
+      if old and withdraw(verdict.old, old) then
+        -- The newer state takes the place of the older one, so that a key that never rests still gets its turn.
+        if old.s == 'waiting' then rec.e = old.e or old.a; score = to_score(rec.e) end
+        old.sb = id
+        finish(verdict.old, old, 'superseded')
+      end
+      enqueue_in_order(id, rec, (o.d or 0) > 0 and now + o.d or nil, score)
+      local DAY_MS = 86400000
+      if o.ck then redis.call('SET', root .. 'coalesce:' .. q .. '|' .. n .. '|' .. o.ck, id, 'PX', DAY_MS) end
+      if o.sq then redis.call('SET', sequence_key(o, q), string.format('%.0f', o.sq), 'PX', DAY_MS) end
       write_record(id, rec)
       if o.l then
         for _, link in ipairs(o.l) do

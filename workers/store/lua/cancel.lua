@@ -8,21 +8,13 @@ redis.call('DEL', root .. 'nothing')
 local id = ARGV[1]
 local rec = read_record(id)
 if not rec or (ARGV[2] ~= '' and rec.n ~= ARGV[2]) then return cmsgpack.pack({now, 'unknown', ''}) end
-local q, n = rec.q, rec.n
-if rec.s == 'waiting' then
-  redis.call('ZREM', ready_key(q, n), id)
-  refresh_line(q, n)
-  bump(q, n, 'depth', -1); bump(q, n, 'cost_ms', -rec.c); bump(q, n, 'bytes', -rec.b)
-elseif rec.s == 'delayed' then
-  redis.call('ZREM', root .. 'delayed:' .. q, id)
-  bump(q, n, 'delayed', -1); bump(q, n, 'bytes', -rec.b)
-elseif rec.s == 'leased' then
+if rec.s == 'leased' then
   rec.cr = rec.cr or ARGV[3]
   write_record(id, rec)
   return cmsgpack.pack({now, 'requested', 'running'})
 elseif rec.s == 'cancelled' then
   return cmsgpack.pack({now, 'cancelled', 'cancelled'})
-else
+elseif not withdraw(id, rec) then
   return cmsgpack.pack({now, 'settled', rec.s})
 end
 rec.cr = ARGV[3]

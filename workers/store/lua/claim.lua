@@ -31,6 +31,18 @@ local function oldest_ms(q)
   return head[2] and now - to_ms(tonumber(head[2])) or 0
 end
 
+-- Slots kept for a class: another may take one only while enough of them stay free for it.
+local reserve = tonumber(redis.call('HGET', root .. 'settings', 'slots') or nil)
+local function leaves_reserve(q)
+  if not reserve then return true end
+  local busy, kept = 0, 0
+  for name, s in pairs(state) do
+    busy = busy + s.busy
+    if name ~= q then kept = kept + math.max(0, (s.policy.reserved_slots or 0) - s.busy) end
+  end
+  return kept == 0 or reserve - busy > kept
+end
+
 -- Which queue is next: rank 0 first; a job past its age ceiling for at most one start in ten; the
 -- other ranks in order; the rest by weight and cost (start-time fair queueing over queues).
 local function choose()
@@ -39,7 +51,7 @@ local function choose()
   for _, q in ipairs(lanes) do
     local s = state[q]
     local p = s.policy
-    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight) then
+    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight) and leaves_reserve(q) then
       local rank = p.strict_rank
       if rank then
         if not best_rank or rank < best_rank then best, best_rank = q, rank end
@@ -78,13 +90,26 @@ local function lifo_now(q, p)
   return row[1] == 'saturated' or row[2] == 'saturated'
 end
 
--- The tenant whose turn it is gives its first job.
+-- The tenant whose turn it is gives its first job. While the newest goes first, what is past the age
+-- ceiling is shed: nobody would come to it, and its age would keep the queue saturated for ever.
 local function take(q, p)
+  local newest_first = lifo_now(q, p)
+  if newest_first and p.age_ceiling_s then
+    for _ = 1, 10 do
+      local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
+      if not head[1] or now - to_ms(tonumber(head[2])) <= p.age_ceiling_s * 1000 then break end
+      local id = redis.call('ZRANGE', ready_key(q, head[1]), 0, 0)[1]
+      local rec = id and read_record(id)
+      if not rec or not withdraw(id, rec) then break end
+      finish(id, rec, 'shed')
+      state[q].depth = state[q].depth - 1
+    end
+  end
   local turns = root .. 'turns:' .. q
   local turn = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
   local n = turn[1]
   if not n then return nil end
-  local item = redis.call(lifo_now(q, p) and 'ZPOPMAX' or 'ZPOPMIN', ready_key(q, n))
+  local item = redis.call(newest_first and 'ZPOPMAX' or 'ZPOPMIN', ready_key(q, n))
   local id = item[1]
   local rec = id and read_record(id)
   redis.call('HSET', totals_key(q), 'vt', turn[2])

@@ -8,13 +8,11 @@ redis.call('DEL', root .. 'nothing')
 local q, most, done = gated(ARGV[1]), tonumber(ARGV[3]), 0
 local function drop(id, set)
   local rec = read_record(id)
-  redis.call('ZREM', set, id)
-  if rec then
-    if rec.s == 'delayed' then bump(q, rec.n, 'delayed', -1)
-    else bump(q, rec.n, 'depth', -1); bump(q, rec.n, 'cost_ms', -rec.c) end
-    bump(q, rec.n, 'bytes', -rec.b)
+  if rec and withdraw(id, rec) then
     rec.cr = ARGV[2]
     finish(id, rec, 'cancelled')
+  else
+    redis.call('ZREM', set, id)
   end
   done = done + 1
 end

@@ -71,6 +71,10 @@ local function settle(a)
   end
   if outcome == 'ignored' then
     -- Ignore after Task.replace(): the id goes on as the last link of what replaced it.
+    if rec.dd and rec.dd <= now then
+      finish(id, rec, 'expired', ended)
+      return 'settled'
+    end
     rec.ig = 1
     outcome = 'succeeded'
   end

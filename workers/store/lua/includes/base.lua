@@ -59,7 +59,7 @@ local policies = {}
 local POLICY_FIELDS = {'version', 'max_count', 'max_bytes', 'max_cost_ms', 'max_age_s', 'on_full', 'order', 'weight',
   'strict_rank', 'reserved_slots', 'max_in_flight', 'age_ceiling_s', 'saturated_share', 'admit_while_draining',
   'tenant_share', 'max_deliveries', 'lease_s', 'sample_rate', 'unknown_task_grace_s', 'quarantine_max_count',
-  'max_wait_s', 'quarantine_max_bytes'}
+  'max_wait_s', 'quarantine_max_bytes', 'may_coalesce', 'block_s', 'high_mark'}
 local WORDS = {on_full = true, order = true}
 local function policy_of(q)
   local p = policies[q]
@@ -136,6 +136,62 @@ local function enqueue(q, n, id, rec, due, eligible_score)
   bump(q, n, 'bytes', rec.b)
 end
 
+-- Operations of one ordering key run one at a time in order of acceptance, over retries: the first of
+-- them stands in the line, the others are parked here and counted as waiting.
+local function order_key(rec) return root .. 'order:' .. rec.q .. '|' .. rec.n .. '|' .. rec.ok end
+local function enqueue_in_order(id, rec, due, score)
+  if rec.ok then
+    redis.call('ZADD', order_key(rec), score, id)
+    if redis.call('ZRANGE', order_key(rec), 0, 0)[1] ~= id then
+      rec.s = 'blocked'; rec.du = due
+      bump(rec.q, rec.n, 'depth', 1)
+      bump(rec.q, rec.n, 'cost_ms', rec.c)
+      bump(rec.q, rec.n, 'bytes', rec.b)
+      return
+    end
+  end
+  enqueue(rec.q, rec.n, id, rec, due, score)
+end
+local function let_next_pass(id, rec)
+  local key = order_key(rec)
+  redis.call('ZREM', key, id)
+  for _ = 1, 10 do
+    local after = redis.call('ZRANGE', key, 0, 0)[1]
+    if not after then return end
+    local waiting = read_record(after)
+    if waiting then
+      if waiting.s == 'blocked' then
+        bump(waiting.q, waiting.n, 'depth', -1)
+        bump(waiting.q, waiting.n, 'cost_ms', -waiting.c)
+        bump(waiting.q, waiting.n, 'bytes', -waiting.b)
+        local due = waiting.du
+        if due and due <= now then waiting.e = due end
+        enqueue(waiting.q, waiting.n, after, waiting, due, to_score(waiting.e or waiting.a))
+        write_record(after, waiting)
+      end
+      return
+    end
+    redis.call('ZREM', key, after)
+  end
+end
+
+-- Takes a pending operation out of wherever it waits. False where it does not wait (any more).
+local function withdraw(id, rec)
+  local q, n = rec.q, rec.n
+  if rec.s == 'waiting' then
+    redis.call('ZREM', ready_key(q, n), id)
+    refresh_line(q, n)
+  elseif rec.s == 'delayed' then
+    redis.call('ZREM', root .. 'delayed:' .. q, id)
+  elseif rec.s ~= 'blocked' then
+    return false
+  end
+  if rec.s == 'delayed' then bump(q, n, 'delayed', -1)
+  else bump(q, n, 'depth', -1); bump(q, n, 'cost_ms', -rec.c) end
+  bump(q, n, 'bytes', -rec.b)
+  return true
+end
+
 -- Moves due jobs to ready; at most `most`. Returns how many moved.
 local function promote(q, most)
   local due = redis.call('ZRANGEBYSCORE', root .. 'delayed:' .. q, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
@@ -200,6 +256,7 @@ local function finish(id, rec, status, at)
   if status == 'cancelled' or status == 'superseded' then bury(id) end
   write_record(id, rec)
   redis.call('ZADD', root .. 'settled', now, id)
+  if rec.ok then let_next_pass(id, rec) end
   forget_settled(20)
 end
 
