@@ -58,8 +58,8 @@ def give_verdict(
     bad = [q for q in ranked if q["state"] in ABNORMAL]
     if mode == "failed":
         again = "Redis can be written again; the gate opens once that has held for its hold time."
-        lines = ((again,) if redis_state == "ok" else ()) + _others(bad, queues)
-        return Verdict("diamond", f"The gate is failed and admits nothing: {mode_reason}.", lines)
+        beside = ((again,) if redis_state == "ok" else ()) + _others(bad, queues)
+        return Verdict("diamond", f"The gate is failed and admits nothing: {mode_reason}.", beside)
     if not bad:
         return _all_well(queues, mode=mode, mode_reason=mode_reason)
     worst = bad[0]
