@@ -54,9 +54,10 @@ def test_an_address_is_judged_the_same_however_it_is_wrapped(address: ipaddress.
     "url",
     [
         "ftp://hooks.example/", "file:///etc/passwd", "//hooks.example/", "hooks.example", "http://",
-        "http://a@hooks.example/",         "http://a:b@hooks.example/", "http://hooks.example:0/",
+        "http://a@hooks.example/", "http://a:b@hooks.example/", "http://hooks.example:0/",
         "http://hooks.example:99999/", "http://hooks.example\\@10.0.0.1/",
-        "http://hooks.example/\r\nHost: x", "http://hooks.example /", "http://[::1", "gopher://hooks.example/", "",
+        "http://hooks.example/\r\nHost: x", "http://hooks.example /", "http://[::1",
+        "gopher://hooks.example/", "",
     ],
 )  # fmt: skip
 def test_a_url_of_another_form_is_refused(url: str) -> None:

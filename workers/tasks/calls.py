@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import httpx
@@ -49,6 +51,7 @@ def call(
         timeout=httpx.Timeout(timeout_s, connect=min(CONNECT_S, timeout_s)),
         follow_redirects=False,
         trust_env=False,
+        verify=_tls_context(),
     )
     sent = {
         **(headers or {}),
@@ -75,3 +78,9 @@ def call(
     if not answer.is_success:
         raise AnswerRefused(f"{target.host} answered {answer.status_code}")
     return answer.status_code, content
+
+
+@lru_cache(maxsize=1)
+def _tls_context() -> ssl.SSLContext:
+    """Made once a process: reading the authorities' certificates costs more than most calls do."""
+    return httpx.create_ssl_context(trust_env=False)
