@@ -22,6 +22,7 @@ class Modeler:
         self._store = store
         self._history = history
         self._published: dict[str, dict[str, float | None]] = {}
+        self._slots: float | None = None
         self._ticks = 0
         self._seen_at_ms = 0
 
@@ -34,6 +35,12 @@ class Modeler:
         self._ticks += 1
         if self._ticks % REPEAT_TICKS == 0:
             self._published.clear()
+            self._slots = None
+        # The claim script keeps slots free for a class; it must know how many there are.
+        slots = live_slots(snapshot)
+        if slots and slots != self._slots:
+            self._store.write_settings({"slots": slots})
+            self._slots = slots
         for queue, figures in model_all(history, snapshot).items():
             if self._published.get(queue) != figures:
                 self._store.publish_model(queue, figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import threading
 import time
@@ -12,10 +13,12 @@ from celery.app.amqp import AMQP
 from celery.local import maybe_evaluate
 from celery.utils.imports import symbol_by_name
 from celery.worker.request import Request
+from kombu.exceptions import OperationalError
 from kombu.utils.objects import cached_property
+from redis import RedisError
 
 from ..admission.messages import links_of_embed
-from ..exceptions import AdmissionRefused, StoreUnavailable
+from ..exceptions import AdmissionRefused
 from . import registry, transport
 from .publishing import (
     ClosedQueues,
@@ -104,6 +107,8 @@ class _Sender:
     def _report_soon(self) -> None:
         """Local refusals are offered and refused like others; they are counted within two seconds."""
         if self._reporter is None or not self._reporter.is_alive():
+            if self._reporter is None:
+                atexit.register(self._report_now)
             self._reporter = threading.Thread(target=self._report, name="sluicegate-refusals", daemon=True)
             self._reporter.start()
 
@@ -111,15 +116,20 @@ class _Sender:
         idle_until = time.monotonic() + 30
         while time.monotonic() < idle_until:
             time.sleep(0.5)
-            counts = self.closed.take_counts()
-            if not counts:
-                continue
-            idle_until = time.monotonic() + 30
-            try:
-                with self.app.connection_for_write() as connection:
-                    connection.default_channel.gate_store.report_refusals(counts)
-            except (StoreUnavailable, *self.app.connection_for_write().connection_errors):
-                self.closed.give_back(counts)
+            if self._report_now():
+                idle_until = time.monotonic() + 30
+
+    def _report_now(self) -> bool:
+        """Sends what was counted since the last time; kept for the next time where that fails."""
+        counts = self.closed.take_counts()
+        if not counts:
+            return False
+        try:
+            with self.app.connection_for_write() as connection:
+                connection.default_channel.gate_store.report_refusals(counts)
+        except (OperationalError, OSError, RedisError):
+            self.closed.give_back(counts)
+        return True
 
 
 class _GateAMQP(AMQP):
