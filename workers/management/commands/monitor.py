@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from typing import Any
 
@@ -20,8 +21,6 @@ class Command(BaseCommand):
         monitor = Monitor.from_settings()
         if options["once"]:
             monitor.sampler.tick()
-            import json
-
             self.stdout.write(json.dumps(monitor.sampler.frame, indent=2))
             return
         monitor.run()
