@@ -248,7 +248,7 @@ export class Overlay {
           const band = isKnown(drain.low) && isKnown(drain.high) ? `, ${range(drain.low * 1000, drain.high * 1000)}` : "";
           words = `${count(value)} ${q.state === "closed" ? "drain" : "waiting, drains"} in ${roughly(drain.seconds * 1000)}${band}`;
           text(right - 4, top + (v.narrow ? 19 : 16), v.narrow ? `${count(value)}, ${roughly(drain.seconds * 1000)}${band}` : words, "end", "end");
-        } else if (v.isLive && drain.state === "growing" && isKnown(drain.full_in_s)) text(right - 4, clamp(v.head + lane.yOf(value || 0) + 18), `${count(value)}, full in ${roughly(drain.full_in_s * 1000)}`, "end", "end");
+        } else if (v.isLive && drain.state === "growing" && isKnown(drain.full_in_s)) text(right - 4, v.narrow ? top + 19 : clamp(v.head + lane.yOf(value || 0) + 18), `${count(value)}, full in ${roughly(drain.full_in_s * 1000)}`, "end", "end");
         else if (words) text(nowX + 6, clamp(v.head + lane.yOf(value) + (value > lane.top / 2 ? 4 : -3)), words, "end");
       } else if (lane.kind === "bytes") {
         let total = 0;

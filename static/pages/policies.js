@@ -26,8 +26,7 @@ const fault = h("p", { class: "fault", role: "alert", hidden: true });
 function load() {
   return reading(nav, () => get("/policies"), (data) => {
     names = data.policies.map((p) => p.queue);
-    const order = (live.frame?.queues || []).map((q) => q.name);
-    names.sort((a, b) => (order.indexOf(a) + 1 || 99) - (order.indexOf(b) + 1 || 99) || a.localeCompare(b));
+    order();
     if (!names.includes(current)) current = names[0] || "";
     setText($("[data-facts]"), `${plural(names.length, "queue")} with a policy; a change is in force within a second and kept as a version`);
     drawNav();
@@ -35,7 +34,14 @@ function load() {
   });
 }
 
+/** As the room orders them. */
+function order() {
+  const known = (live.frame?.queues || []).map((q) => q.name);
+  names.sort((a, b) => (known.indexOf(a) + 1 || 99) - (known.indexOf(b) + 1 || 99) || a.localeCompare(b));
+}
+
 function drawNav() {
+  order();
   const frame = live.frame;
   const key = JSON.stringify([names, current, (frame?.queues || []).map((q) => [q.name, q.state])]);
   swap(nav, key, () => names.map((name) => {

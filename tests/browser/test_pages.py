@@ -1,0 +1,112 @@
+"""Is the page honest when it is cut off, deaf to markup, and whole on a phone?"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.support.stack import Stack
+from tests.support.waiting import wait_until
+
+from .room import Room
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+MARKUP = '<img src=x onerror="document.title=\'run\'"><script>document.title="run"</script>'
+PAGES = (
+    "/",
+    "/queues/",
+    "/jobs/",
+    "/quarantine/",
+    "/workers/",
+    "/tenants/",
+    "/alerts/",
+    "/policies/",
+    "/audit/",
+)
+PHONE = {"width": 390, "height": 844}
+
+
+@pytest.fixture
+def room(gate_up: Callable[..., Stack], page: Page) -> Room:
+    return Room(page, gate_up(name="pages", SLUICEGATE_WORKERS="2"))
+
+
+def test_a_silent_sampler_turns_the_page_stale_and_its_return_live(room: Room) -> None:
+    room.log_in()
+    body, monitor = room.page.locator("body"), room.stack.child_pid("monitor")
+    os.kill(monitor, signal.SIGSTOP)
+    try:
+        expect(body).to_have_attribute("data-live", "stale")
+        expect(room.page.locator("[data-verdict-headline]")).to_contain_text("monitor is silent")
+        expect(room.row("normal").locator(".state-word")).to_contain_text("last")
+        expect(room.row("normal").locator(".forecast-head")).to_have_text("unknown")
+        expect(room.page.locator('[data-set-mode="draining"]')).to_have_attribute("aria-disabled", "true")
+    finally:
+        os.kill(monitor, signal.SIGCONT)
+    expect(body).to_have_attribute("data-live", "live")
+    expect(room.row("normal").locator(".state-word")).not_to_contain_text("last")
+
+
+def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> None:
+    room.log_in()
+    live = room.page.locator("body")
+    os.kill(room.stack.child_pid("monitor"), signal.SIGKILL)
+    expect(live).to_have_attribute("data-live", "stale")
+    expect(live).to_have_attribute("data-live", "live")
+
+
+def test_markup_in_an_error_is_shown_as_it_is(room: Room) -> None:
+    failed = room.stack.submit("drill.fail", MARKUP, queue="normal")
+    wait_until(lambda: room.stack.job(failed)["status"] == "failed", within_s=60, what="the job to fail")
+    room.log_in()
+    for path in (f"/quarantine/{failed}/", f"/jobs/{failed}/"):
+        room.open(path)
+        expect(room.page.locator("main")).to_contain_text("<img src=x onerror=")
+        assert room.page.locator("main img").count() == 0
+        assert room.page.title() != "run"
+    room.open("/")
+    expect(room.page.locator(".cause").first).to_be_visible()
+    assert room.page.locator("main img").count() == 0
+
+
+def test_no_page_scrolls_sideways_on_a_phone(room: Room) -> None:
+    room.page.set_viewport_size(PHONE)
+    room.log_in()
+    for path in PAGES:
+        room.open(path)
+        expect(room.page.locator("body")).to_have_attribute("data-live", "live")
+        width, window = room.widest()
+        assert width <= window, f"{path} is {width} wide in a window of {window}"
+
+
+def test_no_page_breaks_the_content_policy(room: Room) -> None:
+    complaints: list[str] = []
+    room.page.on(
+        "console", lambda message: complaints.append(message.text) if message.type == "error" else None
+    )
+    room.log_in()
+    for path in PAGES:
+        room.open(path)
+        expect(room.page.locator("body")).to_have_attribute("data-live", "live")
+    room.open("/")
+    if room.page.locator("body[data-empty]").count() == 0:
+        expect(room.page.locator(".figure-box[data-draw-ms]")).to_be_visible()
+    assert not [text for text in complaints if "Content Security Policy" in text]
+
+
+def test_keys_reach_the_mode_switch_and_escape_leaves_it(room: Room) -> None:
+    room.log_in()
+    room.page.keyboard.press("m")
+    room.page.keyboard.press("s")
+    dialog = room.page.locator("dialog.ask")
+    expect(dialog).to_contain_text("Saturated?")
+    room.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    assert room.stack.get("/api/v1/mode")["mode"] == "normal"
