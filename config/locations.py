@@ -79,8 +79,7 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.pop("host", parts.hostname or ""),
         "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
+        "CONN_MAX_AGE": 0,  # each request has a thread of its own: a kept connection would be lost with it
         "OPTIONS": {"connect_timeout": 2, **query},
     }
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from django.db import DatabaseError
 from django.http import HttpRequest
 from django.utils import timezone
 
 from workers.actions.actor import ROLES, Actor
 from workers.actions.create_key import digest
 from workers.models import ApiKey
+
+log = logging.getLogger(__name__)
 
 ROLE_SCOPES: Final = {
     "viewer": frozenset({"read"}),
@@ -70,7 +74,10 @@ def caller_of_user(user: Any, *, address: str = "") -> Caller | None:
 
 def caller_of_key(secret: str, *, address: str = "") -> Caller | None:
     row = ApiKey.objects.filter(sha256=digest(secret), revoked_at__isnull=True).first()
-    return caller_of_key_row(row, address=address) if row else None
+    if row is None:
+        return None
+    note_use(row)
+    return caller_of_key_row(row, address=address)
 
 
 def caller_of_key_row(row: ApiKey, *, address: str = "") -> Caller:
@@ -100,11 +107,15 @@ def caller_of_key_row(row: ApiKey, *, address: str = "") -> Caller:
     )
 
 
-def note_use(key_id: int) -> None:
+def note_use(row: ApiKey) -> None:
+    """At most one write a key and five minutes; that it fails hinders nobody."""
     now = timezone.now()
-    stale = ApiKey.objects.filter(pk=key_id).exclude(last_used_at__gt=now - NOTE_USE_AFTER)
-    if stale.exists():
-        stale.update(last_used_at=now)
+    if row.last_used_at is not None and now - row.last_used_at < NOTE_USE_AFTER:
+        return
+    try:
+        ApiKey.objects.filter(pk=row.pk).update(last_used_at=now)
+    except DatabaseError as fault:
+        log.warning("could not note the use of key %s: %s", row.prefix, fault)
 
 
 def bearer_of(header: str) -> str | None:

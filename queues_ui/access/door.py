@@ -14,7 +14,7 @@ from workers.actions.actor import Actor
 from workers.actions.journal import REFUSED, write_entry
 
 from ..api.problems import Problem
-from .caller import Caller, address_of, bearer_of, caller_of_key, caller_of_user, note_use
+from .caller import Caller, address_of, bearer_of, caller_of_key, caller_of_user
 from .origin import find_csrf_fault
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,6 @@ def find_caller(request: HttpRequest) -> Caller:
         caller = caller_of_key(secret, address=address) if secret else None
         if caller is None:
             refuse(request, None, unauthorized("This key is not known, or it was revoked."))
-        if caller.key_id is not None:
-            try:
-                note_use(caller.key_id)
-            except DatabaseError:
-                log.warning("could not note the use of %s", caller.name)
         return caller
     caller = caller_of_user(request.user, address=address)
     if caller is None:

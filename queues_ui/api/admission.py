@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, Final
 
 from workers.actions.gate import redis_now_ms
-from workers.exceptions import StoreUnavailable
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
 
 from .problems import Problem, whole_seconds
 
-ANSWER_WITHIN_MS: Final = 1400  # just under the store's own timeout: later than this nothing is accepted
-CLOSED_S: Final = 0.5  # after a timeout, how long others are told so without waiting for one of their own
+ANSWER_WITHIN_MS: Final = 900  # just under the door's own timeout: later than this nothing is accepted
 JITTER: Final = 0.25  # at most this part is added to a time to come back, never taken off
 DETAILS: Final = {
     "count": "The queue holds as many jobs as its policy allows.",
@@ -35,41 +31,9 @@ DETAILS: Final = {
 }
 
 
-class Breaker:
-    """One caller's timeout speaks for those that come right after: threads do not pile up on a dead Redis."""
-
-    def __init__(self) -> None:
-        self._until = 0.0
-        self._why = ""
-        self._lock = Lock()
-
-    def check(self) -> None:
-        if time.monotonic() < self._until:
-            raise StoreUnavailable(self._why)
-
-    def open(self, fault: StoreUnavailable) -> None:
-        with self._lock:
-            self._until = time.monotonic() + CLOSED_S
-            self._why = fault.reason
-
-    def close(self) -> None:
-        self._until = 0.0
-
-
-breaker = Breaker()
-
-
 def admit(store: Store, offers: Sequence[Offer], *, whole: bool = False) -> list[Verdict]:
     """Verdicts, or StoreUnavailable with nothing accepted, now or when Redis wakes up."""
-    breaker.check()
-    try:
-        not_after_ms = redis_now_ms(store) + ANSWER_WITHIN_MS
-        verdicts = store.admit(offers, whole=whole, not_after_ms=not_after_ms)
-    except StoreUnavailable as fault:
-        breaker.open(fault)
-        raise
-    breaker.close()
-    return verdicts
+    return store.admit(offers, whole=whole, not_after_ms=redis_now_ms(store) + ANSWER_WITHIN_MS)
 
 
 def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from workers.store import Store, Verdict
 
 from ..access.door import Scope
 from ..queries.durability import durability_of
-from ..queries.engine import known_tasks, open_gate
+from ..queries.engine import known_tasks
 from ..queries.operations import find_operation
+from ..queries.reach import reach_gate
 from .admission import admit, answer_of
 from .problems import Problem
 from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument
@@ -34,16 +35,15 @@ def submit(
     idempotency_key: str | None = Header(None, alias="Idempotency-Key"),
     traceparent: str | None = Header(None, alias="traceparent"),
 ) -> HttpResponse:
-    store = open_gate()
     offer = make_offer(request.auth, job, read_manner(idempotency_key, traceparent))
-    verdict = admit(store, [offer])[0]
-    answer = answer_of(verdict, durability=durability_of(store))
+    with reach_gate() as store:
+        verdict = admit(store, [offer])[0]
+        answer = answer_of(verdict, durability=durability_of(store))
+        if verdict.duplicate_of:
+            _tell_first_answer(store, answer)
     response = _json(answer, 202)
     response["Location"] = answer["status_url"]
     if verdict.duplicate_of:
-        _tell_first_answer(store, answer)
-        response = _json(answer, 202)
-        response["Location"] = answer["status_url"]
         response["Idempotency-Replayed"] = "true"
     return response
 
@@ -72,10 +72,10 @@ def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs = BODY) -> HttpResp
             field="jobs",
             extra={"verdicts": verdicts},
         )
-    store = open_gate()
     if offers:
-        durability = durability_of(store)
-        for place, verdict in zip(places, admit(store, offers, whole=whole), strict=True):
+        with reach_gate() as store:
+            found, durability = admit(store, offers, whole=whole), durability_of(store)
+        for place, verdict in zip(places, found, strict=True):
             verdicts[place] = _tell_verdict(verdict, durability)
     accepted = sum(1 for verdict in verdicts if verdict["status"] not in range(400, 600))
     waits = [verdict["retry_after_s"] for verdict in verdicts if verdict.get("retry_after_s")]
@@ -97,7 +97,8 @@ def list_tasks(request: HttpRequest) -> dict[str, Any]:
     summary="What became of a job",
 )
 def read_job(request: HttpRequest, operation_id: str) -> HttpResponse:
-    found = find_operation(open_gate(), operation_id)
+    with reach_gate() as store:
+        found = find_operation(store, operation_id)
     if found is None or not request.auth.sees(found[1]):
         raise Problem(404, "unknown", "There is no such operation, or it is no longer kept.")
     return _json(found[0], 200)
@@ -110,7 +111,8 @@ def read_job(request: HttpRequest, operation_id: str) -> HttpResponse:
     summary="Cancel a job",
 )
 def cancel_job(request: HttpRequest, operation_id: str) -> HttpResponse:
-    result = cancel.execute(request.auth.actor, store=open_gate(), operation_id=operation_id)
+    with reach_gate() as store:
+        result = cancel.execute(request.auth.actor, store=store, operation_id=operation_id)
     return _json(result.data, 200 if result.data["result"] == "cancelled" else 202)
 
 

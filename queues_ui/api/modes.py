@@ -11,8 +11,9 @@ from workers.actions import set_mode
 from workers.models import Transition
 
 from ..access.door import Scope
-from ..queries.engine import open_gate
 from ..queries.history import show_transition
+from ..queries.known_queues import known_queues
+from ..queries.reach import reach_gate
 from .paging import page_document, page_of
 from .problems import Problem
 from .schemas import ModeChange, ProblemDocument
@@ -33,10 +34,10 @@ UNSET = {
 
 @router.get("/mode", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_mode(request: HttpRequest, queue: str | None = None) -> dict[str, Any]:
-    store = open_gate()
-    modes = store.read_modes()
+    with reach_gate() as store:
+        modes, known = store.read_modes(), known_queues()
     if queue is not None:
-        if queue not in store.read_policies():
+        if queue not in known:
             raise Problem(404, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
         return {"queue": queue, **UNSET, **modes.get(queue, {})}
     queues = {scope: row for scope, row in modes.items() if scope != set_mode.EVERYWHERE}
@@ -45,15 +46,16 @@ def read_mode(request: HttpRequest, queue: str | None = None) -> dict[str, Any]:
 
 @router.put("/mode", auth=Scope("operate"), response={200: dict, **FAULTS})
 def change_mode(request: HttpRequest, change: ModeChange) -> dict[str, Any]:
-    result = set_mode.execute(
-        request.auth.actor,
-        store=open_gate(),
-        mode=change.mode,
-        scope=change.queue or set_mode.EVERYWHERE,
-        reason=change.reason,
-        until=change.until,
-        pinned=change.pinned,
-    )
+    with reach_gate() as store:
+        result = set_mode.execute(
+            request.auth.actor,
+            store=store,
+            mode=change.mode,
+            scope=change.queue or set_mode.EVERYWHERE,
+            reason=change.reason,
+            until=change.until,
+            pinned=change.pinned,
+        )
     return {"queue": change.queue, **result.data}
 
 

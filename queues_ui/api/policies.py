@@ -15,6 +15,7 @@ from ..access.door import Scope
 from ..queries.contract import contract_of
 from ..queries.durability import durability_of
 from ..queries.engine import open_gate
+from ..queries.reach import reach_gate
 from .problems import Problem
 from .schemas import BODY, ProblemDocument
 
@@ -53,14 +54,15 @@ def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BOD
         raise Problem(422, "invalid", "reason must be a text.", field="reason")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise Problem(422, "invalid", "version must be a whole number.", field="version")
-    change_policy.execute(
-        request.auth.actor,
-        store=open_gate(),
-        queue=queue,
-        changes=changes,
-        reason=reason,
-        expected_version=version,
-    )
+    with reach_gate() as store:
+        change_policy.execute(
+            request.auth.actor,
+            store=store,
+            queue=queue,
+            changes=changes,
+            reason=reason,
+            expected_version=version,
+        )
     return show_version(_newest(queue))
 
 

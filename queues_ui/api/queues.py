@@ -13,6 +13,7 @@ from ..access.door import Scope
 from ..queries import history
 from ..queries.engine import open_gate
 from ..queries.frame import narrow_to_tenant, read_frame
+from ..queries.reach import reach_gate
 from .problems import Problem
 from .schemas import ProblemDocument
 
@@ -67,7 +68,8 @@ def past(
 
 
 def frame_for(caller: Caller) -> dict[str, Any]:
-    frame = read_frame(open_gate())
+    with reach_gate() as store:
+        frame = read_frame(store)
     if frame is None:
         raise Problem(
             503,

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_safe
 
 from workers.exceptions import StoreUnavailable
 
-from ..queries.engine import open_gate
+from ..queries.reach import BLOCKING, reach_gate
 
 
 @require_safe
@@ -32,9 +32,12 @@ def is_ready(request: HttpRequest) -> HttpResponse:
 
 def _redis() -> tuple[str, str]:
     try:
-        health = open_gate().health()
+        with reach_gate() as store:
+            health = store.health()
+            if health.get("state") in BLOCKING:
+                raise StoreUnavailable(str(health["state"]), str(health.get("detail") or ""))
     except StoreUnavailable as fault:
-        return fault.reason, ""
+        return fault.reason, fault.detail
     return str(health.get("state")), str(health.get("detail") or "")
 
 

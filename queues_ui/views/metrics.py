@@ -13,9 +13,9 @@ from workers.exceptions import StoreUnavailable
 from ..access.caller import address_of
 from ..access.door import Scope
 from ..api.problems import Problem, problem_response
-from ..queries.engine import open_gate
 from ..queries.exposition import exposition
 from ..queries.frame import read_frame
+from ..queries.reach import reach_gate
 
 may_read = Scope("read")
 
@@ -28,7 +28,9 @@ def show_metrics(request: HttpRequest) -> HttpResponse:
         except Problem as problem:
             return problem_response(problem)
     try:
-        body = exposition(read_frame(open_gate()))
+        with reach_gate() as store:
+            frame = read_frame(store)
+        body = exposition(frame)
     except StoreUnavailable as fault:
         body = exposition(None, why_none=fault.reason)
     return HttpResponse(body, content_type=CONTENT_TYPE_LATEST)

@@ -10,8 +10,8 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
-from queues_ui.api.admission import breaker
 from queues_ui.queries import durability, engine, known_queues
+from queues_ui.queries.reach import breaker
 from workers.actions import bootstrap, create_key, create_user
 from workers.actions import gate as gate_module
 from workers.store import Store
@@ -96,7 +96,7 @@ def key_for(gate: Store) -> Callable[..., Api]:
 
 
 @pytest.fixture
-def browser(users: dict[str, Any]) -> Callable[..., Api]:
+def logged_in(users: dict[str, Any]) -> Callable[..., Api]:
     """A logged-in browser that sends its token with what changes something, unless told not to."""
 
     def log_in(role: str, *, token: bool = True) -> Api:

@@ -52,70 +52,70 @@ class TestActions:
         assert answer["WWW-Authenticate"].startswith("Bearer")
         assert answer.json()["reason"] == "unauthorized"
 
-    def test_a_viewer_is_refused(self, browser, method, path, body, status):
-        assert browser("viewer").ask(method, path, body).status_code == 403
+    def test_a_viewer_is_refused(self, logged_in, method, path, body, status):
+        assert logged_in("viewer").ask(method, path, body).status_code == 403
 
-    def test_an_operator_may(self, browser, method, path, body, status):
-        assert browser("operator").ask(method, path, body).status_code == status
+    def test_an_operator_may(self, logged_in, method, path, body, status):
+        assert logged_in("operator").ask(method, path, body).status_code == status
 
-    def test_an_operator_without_a_token_is_refused(self, browser, method, path, body, status):
-        answer = browser("operator", token=False).ask(method, path, body)
+    def test_an_operator_without_a_token_is_refused(self, logged_in, method, path, body, status):
+        answer = logged_in("operator", token=False).ask(method, path, body)
         assert (answer.status_code, answer.json()["reason"]) == (403, "csrf")
 
-    def test_an_operator_from_another_origin_is_refused(self, browser, method, path, body, status):
-        answer = browser("operator").ask(method, path, body, Origin="https://evil.example")
+    def test_an_operator_from_another_origin_is_refused(self, logged_in, method, path, body, status):
+        answer = logged_in("operator").ask(method, path, body, Origin="https://evil.example")
         assert (answer.status_code, answer.json()["reason"]) == (403, "csrf")
 
-    def test_an_operator_behind_a_tls_proxy_is_not_refused(self, browser, method, path, body, status):
-        answer = browser("operator").ask(
+    def test_an_operator_behind_a_tls_proxy_is_not_refused(self, logged_in, method, path, body, status):
+        answer = logged_in("operator").ask(
             method, path, body, Origin="https://testserver", X_Forwarded_Proto="https"
         )
         assert answer.status_code == status
 
-    def test_one_demoted_a_second_ago_is_refused(self, browser, users, method, path, body, status):
-        session = browser("operator")
+    def test_one_demoted_a_second_ago_is_refused(self, logged_in, users, method, path, body, status):
+        session = logged_in("operator")
         users["operator"].groups.set([Group.objects.get(name="viewer")])
         assert session.ask(method, path, body).status_code == 403
 
-    def test_one_deactivated_is_told_to_log_in(self, browser, users, method, path, body, status):
-        session = browser("operator")
+    def test_one_deactivated_is_told_to_log_in(self, logged_in, users, method, path, body, status):
+        session = logged_in("operator")
         users["operator"].is_active = False
         users["operator"].save()
         assert session.ask(method, path, body).status_code == 401
 
-    def test_an_ended_session_is_told_to_log_in(self, browser, method, path, body, status):
-        session = browser("operator")
+    def test_an_ended_session_is_told_to_log_in(self, logged_in, method, path, body, status):
+        session = logged_in("operator")
         session.client.session.flush()
         assert session.ask(method, path, body).status_code == 401
 
     def test_a_key_that_only_reads_is_refused(self, key_for, method, path, body, status):
         assert key_for("read").ask(method, path, body).status_code == 403
 
-    def test_an_unknown_key_is_refused_even_with_a_session(self, browser, method, path, body, status):
-        answer = browser("operator").ask(method, path, body, Authorization="Bearer wrong")
+    def test_an_unknown_key_is_refused_even_with_a_session(self, logged_in, method, path, body, status):
+        answer = logged_in("operator").ask(method, path, body, Authorization="Bearer wrong")
         assert answer.status_code == 401
 
 
 @pytest.mark.parametrize(
     "path", ["/quarantine/replay", "/quarantine/discard", "/alerts/1/acknowledge", "/jobs/bulk"]
 )
-def test_get_for_post_is_refused(browser, path):
-    answer = browser("operator").get(path)
+def test_get_for_post_is_refused(logged_in, path):
+    answer = logged_in("operator").get(path)
     assert answer.status_code in (404, 405)
     assert answer["Content-Type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("path", READS)
-def test_reading_needs_the_right_to_read(gate, frame, browser, key_for, path):
+def test_reading_needs_the_right_to_read(gate, frame, logged_in, key_for, path):
     assert Api(None).get(path).status_code == 401
     assert key_for("submit").get(path).status_code == (404 if path == "/jobs/nope" else 403)
     expected = 404 if path == "/jobs/nope" else 200
-    assert browser("viewer").get(path).status_code == expected
+    assert logged_in("viewer").get(path).status_code == expected
 
 
-def test_refused_actions_are_in_the_journal(browser, gate):
-    browser("viewer").put("/mode", {"mode": "draining"})
-    browser("operator", token=False).put("/mode", {"mode": "draining"})
+def test_refused_actions_are_in_the_journal(logged_in, gate):
+    logged_in("viewer").put("/mode", {"mode": "draining"})
+    logged_in("operator", token=False).put("/mode", {"mode": "draining"})
     Api(None).put("/mode", {"mode": "draining"})
     refused = JournalEntry.objects.filter(outcome="refused", target="/api/v1/mode")
     assert set(refused.values_list("actor", "reason")) == {
@@ -133,9 +133,9 @@ def test_a_revoked_key_opens_nothing(key_for, admin_api):
     assert caller.get("/mode").status_code == 401
 
 
-def test_keys_are_made_by_admins_only_and_shown_once(api, admin_api, browser):
+def test_keys_are_made_by_admins_only_and_shown_once(api, admin_api, logged_in):
     assert api.post("/keys", {"scopes": ["read"]}).status_code == 403
-    assert browser("operator").get("/keys").status_code == 403
+    assert logged_in("operator").get("/keys").status_code == 403
     made = admin_api.post("/keys", {"scopes": ["read"], "tenant": "t", "tasks": ["a.*"]})
     assert made.status_code == 201
     key = made.json()["key"]
@@ -199,8 +199,8 @@ def test_guessing_passwords_is_slowed_down(users):
 @pytest.mark.parametrize(
     "address", ["/", "/login/", "/static/css/base.css", "/healthz", "/api/v1/openapi.json", "/nowhere"]
 )
-def test_every_answer_has_a_strict_policy(browser, address):
-    answer = browser("viewer").client.get(address)
+def test_every_answer_has_a_strict_policy(logged_in, address):
+    answer = logged_in("viewer").client.get(address)
     policy = answer["Content-Security-Policy"]
     assert "unsafe" not in policy and "default-src 'none'" in policy
     assert answer["X-Content-Type-Options"] == "nosniff"

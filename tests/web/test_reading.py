@@ -20,11 +20,11 @@ def test_without_a_monitor_there_is_no_made_up_frame(api, gate):
     assert (answer.status_code, answer.json()["reason"]) == (503, "unavailable")
 
 
-def test_a_dead_redis_is_told_everywhere_and_the_page_stays_up(api, browser, settings):
+def test_a_dead_redis_is_told_everywhere_and_the_page_stays_up(api, logged_in, settings):
     settings.SLUICEGATE_REDIS_URL = "unix:///nowhere/redis.sock"
     from workers.actions.gate import open_gate
 
-    session = browser("viewer")
+    session = logged_in("viewer")
     open_gate.cache_clear()
     for path in ("/queues", "/mode", "/jobs/x"):
         assert api.get(path).json()["reason"] == "unavailable"
@@ -134,8 +134,8 @@ def test_openapi_describes_every_route(api):
         ("/tenants/", "pages/tenants.html"),
     ],
 )
-def test_each_page_renders_for_a_viewer_and_asks_nobody_in(browser, client, address, template):
-    answer = browser("viewer").client.get(address)
+def test_each_page_renders_for_a_viewer_and_asks_nobody_in(logged_in, client, address, template):
+    answer = logged_in("viewer").client.get(address)
     assert answer.status_code == 200
     assert template in [used.name for used in answer.templates]
     assert client.get(address).status_code == 302
