@@ -36,12 +36,12 @@ class SameHostCsrf(CsrfViewMiddleware):
 
 
 class _TellReason(SameHostCsrf):
-    def _reject(self, request: HttpRequest, reason: str) -> str:  # type: ignore[override]
+    def _reject(self, request: HttpRequest, reason: str) -> str:
         return reason
 
 
 def find_csrf_fault(request: HttpRequest) -> str | None:
     """Why a request with a session may not change anything; None if it may."""
-    check = _TellReason(lambda _: None)  # type: ignore[arg-type, return-value]
+    check = _TellReason(lambda _: None)
     check.process_request(request)
-    return check.process_view(request, lambda: None, (), {})  # type: ignore[return-value, arg-type]
+    return check.process_view(request, lambda: None, (), {})

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 
 MOST: Final = 200
 DEFAULT: Final = 50
 
-Row = TypeVar("Row", bound=Model)
 
-
-def page_of(rows: QuerySet[Row], *, before: int | None, limit: int | None) -> tuple[list[Row], int | None]:
+def page_of(rows: QuerySet[Any], *, before: int | None, limit: int | None) -> tuple[list[Any], int | None]:
     """A page and the cursor of the next one; rows must be ordered by descending id."""
     size = min(MOST, max(1, limit or DEFAULT))
     if before is not None:

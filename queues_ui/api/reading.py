@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -20,7 +21,7 @@ class StrictParser(Parser):
 
 def parse_json(raw: bytes) -> Any:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant)
+        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_read_float)
     except RecursionError:
         raise Problem(
             400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body"
@@ -43,6 +44,13 @@ def parse_json(raw: bytes) -> Any:
 
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a JSON number")
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"{text[:20]} is too large a number")
+    return number
 
 
 def _is_deeper(value: Any, most: int) -> bool:

@@ -86,7 +86,8 @@ def execute(
 
 
 def newest_version(queue: str) -> PolicyVersion | None:
-    return PolicyVersion.objects.filter(queue=queue).order_by("-version").first()
+    row: PolicyVersion | None = PolicyVersion.objects.filter(queue=queue).order_by("-version").first()
+    return row
 
 
 def newest_versions() -> dict[str, PolicyVersion]:

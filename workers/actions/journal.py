@@ -20,7 +20,7 @@ def write_entry(
     after: Any = None,
     outcome: str = DONE,
 ) -> JournalEntry:
-    return JournalEntry.objects.create(
+    entry: JournalEntry = JournalEntry.objects.create(
         actor=actor.name[:150],
         role=actor.role[:20],
         via=actor.via[:20],
@@ -32,6 +32,7 @@ def write_entry(
         after=after,
         outcome=outcome,
     )
+    return entry
 
 
 def require_role(actor: Actor, role: str, verb: str, *, target: str = "", reason: str = "") -> None:

@@ -32,7 +32,7 @@ class AlertRule(models.Model):
         ordering = ["name"]
 
     def __str__(self) -> str:
-        return self.name
+        return str(self.name)
 
 
 class Alert(models.Model):
