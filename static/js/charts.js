@@ -2,7 +2,7 @@
 import { h, setText, swap } from "./dom.js";
 import { heatMap, logMs } from "./heat.js";
 import { RANGES } from "./history.js";
-import { Scales, ageUnit, depthQueues, layLanes, subjectQueue, tickText, twoTicks } from "./lanes.js";
+import { Scales, ageUnit, depthQueues, layLanes, subjectQueue, tickText, timeTicks, twoTicks } from "./lanes.js";
 import { Overlay } from "./overlay.js";
 import { colours } from "./theme.js";
 import { clock, isKnown } from "./units.js";
@@ -38,6 +38,9 @@ export class Charts {
     this.depthsAt = 0;
     this.drawMs = 0;
     this.drawnAt = 0;
+    this.drawnNow = 0;
+    /** @type {any} */
+    this.view = null;
     /** @type {number|null} the right edge of the past, when paused or rewound */
     this.heldAt = null;
     this.title = h("h2", {}, "Last 15 minutes");
@@ -75,9 +78,16 @@ export class Charts {
     if (!this.plotly) return;
     // On a slow machine the charts may take a fifth of the time and no more: rows and switch go first.
     const key = `${range.key} ${width} ${this.selected} ${this.heldAt} ${state} ${this.history.loadedAt} ${this.colours.ground}`;
-    if (key === this.drawnKey && performance.now() - this.drawnAt < this.drawMs * 4) return;
+    const sincePx = ((nowMs - this.drawnNow) / (range.back + range.ahead)) * width;
+    if (key === this.drawnKey && this.view && (performance.now() - this.drawnAt < this.drawMs * 4 || sincePx < 1)) {
+      // Nothing would move by a pixel: only the words at the lines' ends are renewed.
+      this.view.frame = frame;
+      this.overlay.draw(this.view, this.history);
+      return;
+    }
     this.drawnKey = key;
     this.drawnAt = performance.now();
+    this.drawnNow = nowMs;
     const subject = subjectQueue(frame, this.selected);
     if (!this.depths.length || performance.now() - this.depthsAt > DEPTH_REVIEW_MS || this.rangeKey !== range.key) {
       this.depths = depthQueues(frame, this.history, order);
@@ -101,8 +111,9 @@ export class Charts {
     this.box.style.height = `${HEAD + y}px`;
     this.figure.style.top = `${HEAD}px`;
     const started = performance.now();
+    this.view = view;
     this.draw(view, frame);
-    this.overlay.draw(view, this.history, this.colours);
+    this.overlay.draw(view, this.history);
     this.drawMs = performance.now() - started;
     this.box.dataset.drawMs = this.drawMs.toFixed(0);
   }
@@ -295,14 +306,6 @@ function pastPart(ys, limit) {
 function alpha(hex, a) {
   const n = parseInt(hex.slice(1), 16);
   return `rgba(${n >> 16},${(n >> 8) & 255},${n & 255},${a})`;
-}
-
-/** Whole steps of the viewer's clock. @param {any} view @returns {number[]} */
-export function timeTicks(view) {
-  const shift = new Date(view.now).getTimezoneOffset() * 60000;
-  const out = [];
-  for (let t = Math.ceil((view.from - shift) / view.tick) * view.tick + shift; t <= view.to; t += view.tick) out.push(t);
-  return out;
 }
 
 /** @param {number} stepMs */

@@ -31,8 +31,9 @@ export function depthQueues(frame, history, order) {
     return most / (q.bounds?.count || 10000);
   };
   const scored = frame.queues.map((q) => ({ name: q.name, score: score(q) })).sort((a, b) => b.score - a.score);
-  const chosen = scored.filter((x, i) => i < 1 || (i < MOST_DEPTH_LANES && x.score > 0.02)).map((x) => x.name);
-  if (chosen.length === 1 && scored[1]) chosen.push(scored[1].name);
+  const chosen = scored.filter((x, i) => i < MOST_DEPTH_LANES && x.score > 0.02).map((x) => x.name);
+  // Where nothing stands out: the queues that are allowed to wait, which come last.
+  for (const name of [...order].reverse()) if (chosen.length < 2 && !chosen.includes(name)) chosen.push(name);
   return order.filter((name) => chosen.includes(name));
 }
 
@@ -105,4 +106,12 @@ export function valueText(lane, value) {
   if (lane.kind === "bytes") return bytes(value);
   if (lane.kind === "depth") return count(value);
   return `${value.toFixed(1)}${NBSP}/s`;
+}
+
+/** Whole steps of the viewer's clock. @param {any} view @returns {number[]} */
+export function timeTicks(view) {
+  const shift = new Date(view.now).getTimezoneOffset() * 60000;
+  const out = [];
+  for (let t = Math.ceil((view.from - shift) / view.tick) * view.tick + shift; t <= view.to; t += view.tick) out.push(t);
+  return out;
 }

@@ -3,8 +3,10 @@ import { may, put } from "./api.js";
 import { ask, reasonField, segments } from "./dialog.js";
 import { h, setAttr, setText, swap } from "./dom.js";
 import { live } from "./live.js";
+import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
 import { NBSP, clock, count, duration, isKnown, rate, roughly } from "./units.js";
+import { redisIsDown } from "./verdict.js";
 
 /** @typedef {import("./frame.js").Frame} Frame @typedef {import("./frame.js").Queue} Queue */
 
@@ -32,18 +34,27 @@ export class ModeSwitch {
 
   /** @param {Frame} frame @param {string} state */
   update(frame, state) {
-    const redisDown = frame.redis && frame.redis.state && frame.redis.state !== "ok";
-    const why = !may("operator") ? "viewers see the mode; an operator may switch it" : state !== "live" ? `switching is not possible now: no live frame since ${clock(frame.at_ms)}` : redisDown ? "switching is not possible while Redis is away" : "";
+    const redisDown = redisIsDown(frame);
+    // Redis away is the failed mode, whether or not a frame could still say so.
+    const modeNow = reach.downSinceMs !== null ? "failed" : frame.mode;
+    const why = !may("operator") ? "viewers see the mode; an operator may switch it" : redisDown ? "switching is not possible while Redis is away" : state !== "live" ? `switching is not possible now: no live frame since ${clock(frame.at_ms)}` : "";
     this.why = why;
     for (const mode of MODES) {
       const { button, mark } = this.segments[mode];
-      const isNow = frame.mode === mode;
+      const isNow = modeNow === mode;
       setAttr(button, "aria-pressed", isNow ? "true" : "false");
       setAttr(button, "data-now", isNow ? mode : null);
       const shownOnly = mode === "failed";
       setAttr(button, "aria-disabled", shownOnly || (why && !isNow) ? "true" : null);
       setAttr(button, "title", shownOnly ? "entered only by itself, when Redis cannot be written" : why || null);
       swap(mark, isNow && SHAPE[mode] ? "on" : "", () => (isNow && SHAPE[mode] ? [shape(SHAPE[mode])] : []));
+    }
+    if (reach.downSinceMs !== null) {
+      const known = [["since", `${clock(reach.downSinceMs)}, seen by this page`], ["because", `Redis cannot be written: ${reach.redis}${reach.detail ? `, ${reach.detail}` : ""}`], ["before", `${frame.mode}${isKnown(frame.mode_since_at_ms) ? ` since ${clock(frame.mode_since_at_ms)}` : ""}`]];
+      swap(this.facts, JSON.stringify(known), () => known.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
+      this.note.hidden = !why;
+      setText(this.note, why);
+      return;
     }
     const since = isKnown(frame.mode_since_at_ms) ? `${clock(frame.mode_since_at_ms)}, for ${duration(Math.max(0, Math.floor((frame.at_ms - frame.mode_since_at_ms) / 1000) * 1000))}, ${entered(frame)}` : "unknown";
     const facts = [["since", since], ["because", frame.mode_reason || "no reason given"]];
@@ -68,6 +79,7 @@ export class ModeSwitch {
 
 /** @param {Frame} frame */
 function entered(frame) {
+  if (frame.mode_reason === "first start") return "since the first start";
   if (frame.mode_automatic) return "entered automatically";
   return frame.mode_by && !["monitor", "system", "start"].includes(frame.mode_by) ? `by ${frame.mode_by}` : "first start";
 }

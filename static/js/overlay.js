@@ -1,6 +1,6 @@
 // What runs through all strips? Now line, cursor, mode spans, alert marks and gaps: drawn once, over and under the figure.
-import { timeTicks } from "./charts.js";
 import { s } from "./dom.js";
+import { timeTicks } from "./lanes.js";
 import { age, bytes, clock, count, dayMinute, duration, isKnown, minute, range, rate, roughly, wait } from "./units.js";
 
 const LABEL_GAP = 15;
@@ -219,7 +219,7 @@ export class Overlay {
   drawEnds(svg, text, nowX, right) {
     const v = this.view;
     const frame = v.frame;
-    const i = this.indexAt(v.now);
+    const i = v.isLive ? this.history.at.length - 1 : this.indexAt(v.now);
     const room = right - nowX > 60;
     if (!room) return;
     for (const lane of v.lanes) {

@@ -7,6 +7,7 @@ import { History, RANGES } from "./history.js";
 import { bind } from "./keys.js";
 import { live } from "./live.js";
 import { ModeSwitch } from "./modeswitch.js";
+import { startAsking, stopAsking } from "./reach.js";
 import { Rows } from "./rows.js";
 import { say } from "./say.js";
 import { Setup } from "./setup.js";
@@ -32,6 +33,8 @@ const charts = new Charts($("[data-charts]"), history_, chooseRange);
 const side = new Side($("[data-side]"));
 
 let spoken = "";
+let wasStale = false;
+let modeSeen = "";
 let sorted = stored(ORDER_KEY, "policy");
 let isSorted = false;
 
@@ -115,10 +118,20 @@ live.onFrame((frame) => {
   history_.append(frame);
   sparks.append(frame);
   speak(frame);
+  const mode_ = `${frame.mode} ${frame.mode_since_at_ms}`;
+  if (modeSeen && mode_ !== modeSeen) setTimeout(loadHistory, 2500);
+  modeSeen = mode_;
   draw();
   drawSparks();
 });
-document.addEventListener("livechange", draw);
+document.addEventListener("livechange", (event) => {
+  if (["stale", "lost"].includes(/** @type {CustomEvent} */ (event).detail)) startAsking(draw);
+  else stopAsking();
+  // What happened meanwhile is in the history; a moment later it is written there too.
+  if (/** @type {CustomEvent} */ (event).detail === "live" && wasStale) setTimeout(loadHistory, 2500);
+  wasStale = /** @type {CustomEvent} */ (event).detail !== "live";
+  draw();
+});
 // While stale, time goes on: the gap grows and the sentence counts.
 setInterval(() => { if (live.state() !== "live") { draw(); drawSparks(); } }, 1000);
 document.addEventListener("visibilitychange", draw);

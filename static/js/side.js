@@ -142,12 +142,12 @@ export class Side {
       const gone = w.state === "gone" || w.state === "silent";
       swap(row.beat, isStale ? "u" : `${w.state}${beat === null ? "" : Math.floor(beat / 100)}`, () => (isStale ? "unknown" : gone ? [shape("diamond"), ` ${w.state} ${duration(Math.round((beat || 0) / 1000) * 1000)}`] : beat === null ? "no beat yet" : `beat ${(beat / 1000).toFixed(1)}${NBSP}s`));
       if (w.state !== "gone") slots += w.slots || 0;
-      busy += (w.held || []).length;
+      if (w.state !== "gone") busy += (w.held || []).filter((job) => isKnown(job.started_at_ms)).length;
     }
     const names = new Set(workers.map((w) => w.name));
     for (const [name, row] of this.workerRows) if (!names.has(name)) { row.node.remove(); this.workerRows.delete(name); }
-    const inFlight = sum(frame.queues, (q) => q.in_flight);
-    setText(this.workers.note, workers.length ? `${count(inFlight ?? busy)} of ${count(slots)} slots busy` : "none is connected");
+    const kept = frame.queues.reduce((n, q) => n + (q.reserved_slots || 0), 0);
+    setText(this.workers.note, workers.length ? `${count(busy)} of ${count(slots)} slots busy${kept ? `, ${count(kept)} kept` : ""}` : "none is connected");
   }
 
   /** @param {import("./frame.js").Frame} frame */

@@ -1,7 +1,9 @@
 // Is it all right, and if not: where, since when, what comes, what helps? The sentence on top.
 import { $, h, swap } from "./dom.js";
+import { live } from "./live.js";
+import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
-import { NBSP, clock, duration } from "./units.js";
+import { clock, duration, plural } from "./units.js";
 
 /** Numbers in the sentence may change this often; its wording changes with the state. */
 const HOLD_MS = 5000;
@@ -72,14 +74,28 @@ export class Verdict {
 function staleVerdict(frame, state, ageMs) {
   const age = ageMs === null ? "" : duration(Math.floor(ageMs / 1000) * 1000);
   const at = clock(frame.at_ms);
-  const redis = frame.redis || {};
-  const redisDown = redis.state && redis.state !== "ok";
-  const head = redisDown ? `Redis has not answered for ${age}. Nothing is accepted and nothing new is started.`
-    : state === "lost" ? `This page lost the server ${age} ago.` : `No sample for ${age}: the monitor is silent.`;
   const lines = [`Every number below is of ${at} and is not live.`];
-  if (redisDown) lines.push(`Producers get 503 with Retry-After. Jobs in flight keep running; each is kept by its worker until it can be settled. ${redis.detail || ""}`.trim());
-  else if (state === "lost") lines.push("The gate itself may be working: only this page's view of it ended. It reconnects by itself.");
-  else lines.push("The gate admits and workers run without the monitor; automatic modes, alerts and history wait for it.");
+  let head;
+  if (live.closedFor === "rights") {
+    head = "Your session has ended: log in again to see live figures.";
+    lines.push("The gate itself is not touched by this.");
+  } else if (state === "lost" || !reach.server) {
+    head = `This page lost the server ${age} ago.`;
+    lines.push("The gate may be working: only this page's view of it ended. It reconnects by itself.");
+  } else if (redisIsDown(frame)) {
+    const busy = frame.queues.reduce((n, q) => n + (q.in_flight || 0), 0);
+    head = `Redis has not answered for ${age}. Nothing is accepted and nothing new is started.`;
+    lines.push(`Producers get 503 with Retry-After. ${busy === 0 ? "" : busy === 1 ? "The 1\u00a0job in flight keeps running; its worker keeps it until it can be settled. " : `The ${plural(busy, "job")} in flight keep running; their workers keep each until it can be settled. `}When Redis is back with a backlog, the gate opens as Saturated.`);
+  } else {
+    head = `No sample for ${age}: the monitor is silent.`;
+    lines.push("The gate admits and workers run without the monitor; automatic modes, alerts and history wait for it.");
+  }
   lines.push(`History, quarantine and audit up to ${at} can be read.`);
   return { shape: "diamond", headline: head, lines };
+}
+
+/** By the last frame, or by what the server says now. @param {import("./frame.js").Frame} frame */
+export function redisIsDown(frame) {
+  if (reach.downSinceMs !== null) return true;
+  return !!frame.redis?.state && !["ok", "unknown"].includes(frame.redis.state);
 }
