@@ -10,9 +10,10 @@ http = get_asgi_application()
 from channels.routing import ProtocolTypeRouter, URLRouter
 
 from queues_ui.access.body_limit import BodyLimit
+from queues_ui.access.waiting_room import WaitingRoom
 from queues_ui.consumers.routes import routes
 from queues_ui.queries.engine import celery_app
 
 celery_app()  # the first submit must not wait for the tasks to be imported
 
-application = ProtocolTypeRouter({"http": BodyLimit(http), "websocket": URLRouter(routes)})
+application = ProtocolTypeRouter({"http": BodyLimit(WaitingRoom(http)), "websocket": URLRouter(routes)})

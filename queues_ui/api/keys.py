@@ -11,6 +11,7 @@ from ninja import Router
 from workers.actions import create_key, revoke_key
 from workers.models import ApiKey
 
+from ..access.caller import forget_keys
 from ..access.door import Scope
 from .schemas import NewKey, ProblemDocument
 
@@ -32,4 +33,6 @@ def make_key(request: HttpRequest, wanted: NewKey) -> HttpResponse:
 
 @router.delete("/keys/{key_id}", auth=Scope("admin"), response={200: dict, **FAULTS})
 def end_key(request: HttpRequest, key_id: int) -> dict[str, Any]:
-    return revoke_key.execute(request.auth.actor, key_id=key_id).data
+    ended = revoke_key.execute(request.auth.actor, key_id=key_id).data
+    forget_keys()
+    return ended

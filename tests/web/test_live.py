@@ -13,6 +13,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.layers import channel_layers, get_channel_layer
 
 from config.asgi import application
+from queues_ui.access.caller import forget_keys
 from queues_ui.consumers import live, relay
 from workers.models import ApiKey
 
@@ -156,6 +157,7 @@ def test_a_revoked_key_stops_watching(frame, monkeypatch):
         await socket.open()
         await socket.next_frame()
         await sync_to_async(ApiKey.objects.all().delete)()
+        forget_keys()
         assert (await socket.receive_output(timeout=5))["code"] == live.UNAUTHORIZED
 
     run(steps)

@@ -1,0 +1,76 @@
+"""How many requests are worked on at once? A few; the others wait a moment outside, and are then sent away.
+
+Each request takes a thread. Two hundred threads that share one interpreter finish none in time, so the
+bound makes all faster; who cannot be served within the door's two seconds is told so while that is cheap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+from .body_limit import Application, Receive, Send
+
+WORKED_ON: Final = 8
+WAITING: Final = 400
+PATIENCE_S: Final = 1.6  # what is left of the two seconds is for the work itself
+BOUNDED: Final = ("/api/", "/metrics")  # pages, files and the health check are let by
+
+
+class WaitingRoom:
+    def __init__(
+        self, application: Application, *, worked_on: int = WORKED_ON, waiting: int = WAITING
+    ) -> None:
+        self.application = application
+        self.slots = asyncio.Semaphore(worked_on)
+        self.waiting = 0
+        self.most_waiting = waiting
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if not str(scope.get("path", "")).startswith(BOUNDED):
+            await self.application(scope, receive, send)
+            return
+        if not await self._come_in():
+            await self._send_away(send)
+            return
+        try:
+            await self.application(scope, receive, send)
+        finally:
+            self.slots.release()
+
+    async def _come_in(self) -> bool:
+        if self.waiting >= self.most_waiting:
+            return False
+        self.waiting += 1
+        try:
+            await asyncio.wait_for(self.slots.acquire(), self.patience_s)
+        except TimeoutError:
+            return False
+        finally:
+            self.waiting -= 1
+        return True
+
+    async def _send_away(self, send: Send) -> None:
+        seconds = math.ceil(1 + random.random() * 4)
+        document = {
+            "type": "urn:sluicegate:problem:waiting_room",
+            "title": "Too Many Requests",
+            "status": 429,
+            "reason": "waiting_room",
+            "detail": "More requests wait at this door than it can answer in time. Nothing was accepted.",
+            "retry_after_s": seconds,
+        }
+        body = json.dumps(document).encode()
+        headers = [
+            (b"content-type", b"application/problem+json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"retry-after", str(seconds).encode()),
+            (b"ratelimit-policy", f'"waiting_room";q={self.most_waiting};qu="concurrent-requests"'.encode()),
+            (b"ratelimit", f'"waiting_room";r=0;t={seconds}'.encode()),
+        ]
+        await send({"type": "http.response.start", "status": 429, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
