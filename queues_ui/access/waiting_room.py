@@ -23,9 +23,15 @@ BOUNDED: Final = ("/api/", "/metrics")  # pages, files and the health check are 
 
 class WaitingRoom:
     def __init__(
-        self, application: Application, *, worked_on: int = WORKED_ON, waiting: int = WAITING
+        self,
+        application: Application,
+        *,
+        worked_on: int = WORKED_ON,
+        waiting: int = WAITING,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.application = application
+        self.patience_s = patience_s
         self.slots = asyncio.Semaphore(worked_on)
         self.waiting = 0
         self.most_waiting = waiting
