@@ -17,17 +17,21 @@ def broker_url(redis_url: str) -> str:
 
 
 def result_backend(redis_url: str) -> tuple[str, dict[str, Any]]:
-    """Celery's name of the same server, and the transport options that it needs."""
+    """Celery's name of the same server, and the transport options that it needs.
+
+    What is before the + names the gate's own backend, which stores the result of accepted work even in a
+    full Redis and leaves out what is too large.
+    """
     plain = plain_url(redis_url)
     parts = urlsplit(plain)
     if parts.scheme == "unix":
-        return _socket_url("redis+socket", plain), {}
+        return _socket_url("sluicegate+socket", plain), {}
     if parts.scheme == _SENTINEL:
         user, _, hosts = parts.netloc.rpartition("@")
         login = f"{user}@" if user else ""
         nodes = ";".join(f"sentinel://{login}{host}{_database_path(plain)}" for host in hosts.split(","))
         return nodes, {"master_name": parts.path.strip("/") or "mymaster"}
-    return plain, {}
+    return f"sluicegate+{plain}", {}
 
 
 def channel_host(redis_url: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from .engine import celery_app
 log = logging.getLogger(__name__)
 
 LARGEST_RESULT: Final = 256 * 1024  # bytes of JSON that are shown; above it only the size is
+LEFT_OUT: Final = "sluicegate_left_out"  # what the gate's result backend stores in place of a large result
 LONGEST_TEXT: Final = 20_000  # characters of a message or traceback
 TIMES: Final = (
     "offered_at_ms",
@@ -118,9 +119,12 @@ def read_result(operation_id: str) -> tuple[Any, str]:
     if raw is None:
         return None, "not kept: it has expired, or the task ignores its result"
     try:
-        return json.loads(raw).get("result"), ""
+        result = json.loads(raw).get("result")
     except (ValueError, AttributeError):
         return None, "it is not JSON"
+    if isinstance(result, dict) and LEFT_OUT in result:
+        return None, f"not kept: {result[LEFT_OUT]}"
+    return result, ""
 
 
 def _capped_error(error: dict[str, str] | None) -> dict[str, str] | None:
