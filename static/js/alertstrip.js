@@ -111,6 +111,6 @@ function knownTo(a, frame, isStale) {
   const age = Math.max(0, Math.floor((frame.at_ms - a.fired_at_ms) / 1000) * 1000);
   const who = a.acknowledged_by ? `acknowledged by ${a.acknowledged_by}` : "nobody has acknowledged it";
   const sent = Array.isArray(a.sent_to) && a.sent_to.length ? `, sent to ${a.sent_to.join(" and ")}` : "";
-  const snoozed = isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `, snoozed until ${clock(a.snoozed_until_at_ms)}` : "";
+  const snoozed = isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `, snoozed until ${clock(a.snoozed_until_at_ms)}` : may("operator") ? "" : "; an operator may acknowledge it";
   return isStale ? `fired ${clock(a.fired_at_ms)}, cannot be evaluated since ${clock(frame.at_ms)}` : `fired ${clock(a.fired_at_ms)}, ${duration(age)} ago${sent}, ${who}${snoozed}`;
 }

@@ -280,7 +280,7 @@ export class Charts {
     if (peak < 0 || depth[peak] < 20) return null;
     // The first forecast after the peak: at the peak itself the queue still grew.
     for (let i = peak; i < Math.min(depth.length, peak + 60); i += 1) {
-      if (isKnown(drain[i]) && drain[i] > 10 && isKnown(depth[i])) {
+      if (isKnown(drain[i]) && drain[i] > 30 && isKnown(depth[i])) {
         const at = this.history.at[i];
         return { at, x: [at, at + drain[i] * 1000], y: [depth[i], 0] };
       }

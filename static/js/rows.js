@@ -44,7 +44,7 @@ class Row {
     this.policyProse = h("p", { class: "policy-prose" });
     this.oneLine = h("div", { class: "oneline" });
     this.spark = new Spark();
-    this.node = h("div", { class: "row", role: "row", tabindex: "-1", "data-queue": name },
+    this.node = h("div", { class: "row", role: "group", "aria-label": `queue ${name}`, "data-queue": name },
       cell("name", h("a", { class: "qname", href: `/queues/${encodeURIComponent(name)}/` }, name), h("div", { class: "state" }, this.shapeNode, this.stateNode), this.policyNode),
       cell("oldest", this.ageNode),
       cell("bar", this.ageBar.node, this.guardNode, this.ceilingNode),
@@ -155,7 +155,7 @@ export class Rows {
     /** @type {Map<string, Row>} */
     this.rows = new Map();
     this.selected = "";
-    this.head = h("div", { class: "row rowhead", role: "row" },
+    this.head = h("div", { class: "row rowhead", "aria-hidden": "true" },
       cell("name", "queue"), cell("oldest", "oldest waiting"),
       cell("bar", h("span", { class: "at-guard" }, "guard"), h("span", { class: "at-ceiling" }, "ceiling")),
       cell("bounds", "waiting: jobs, bytes, work"),
@@ -168,11 +168,10 @@ export class Rows {
     this.totalStored = h("span");
     this.totalInFlight = h("div", { class: "figure inflight-n" });
     this.totalNote = h("span");
-    this.total = h("div", { class: "row rowtotal", role: "row" }, cell("name", "all queues"), cell("oldest"), cell("bar"), cell("bounds", this.totalStored),
+    this.total = h("div", { class: "row rowtotal", role: "group", "aria-label": "all queues" }, cell("name", "all queues"), cell("oldest"), cell("bar"), cell("bounds", this.totalStored),
       cell("flowcell", h("div", { class: "flow-figures" }, figure("offered"), h("span", { class: "sign eq" }, "="), figure("accepted"), h("span", { class: "sign plus" }, "+"), figure("refused"), figure("shed"), figure("succeeded"))),
       cell("waits"), cell("inflight", this.totalInFlight), cell("forecast", this.totalNote), cell("sparkcell"));
     root.append(this.head, this.body, this.total);
-    root.setAttribute("role", "table");
     this.body.addEventListener("click", (event) => {
       const row = /** @type {HTMLElement|null} */ (/** @type {HTMLElement} */ (event.target).closest(".row"));
       if (row) this.select(row.dataset.queue || "");
