@@ -108,7 +108,7 @@ export function askMode(frame, mode, queue) {
       { name: "expected by the model", body: h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "queue"), h("th", {}, "admits"), h("th", { class: "num" }, "would refuse"), h("th", {}, "backlog"))), effect)) },
       { name: "until", body: segments(/** @type {any} */ (untilOptions), null, (v) => { chosen.until = v; }, "until") },
       { name: "reason", body: reason },
-      { name: "afterwards", body: `What an operator sets is kept until changed or until its time: the controller does not override it. Written to the audit under ${document.body.dataset.user || "your name"}. Switch back the same way.` },
+      { name: "afterwards", body: `What an operator sets is kept until changed or until its time: the controller does not override it. Where gate and queue differ, the stricter mode is in force. Written to the audit under ${document.body.dataset.user || "your name"}. Switch back the same way.` },
     ],
     verb: `Switch ${queue ? `${queue} ` : ""}to ${title(mode)}`,
     note: `figures of ${clock(frame.at_ms)}`,

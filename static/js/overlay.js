@@ -140,7 +140,7 @@ export class Overlay {
         text(v.left + 3, y - 4, `bound${lane.q.mode && lane.q.mode !== "normal" ? ` while ${lane.q.mode}` : ""} ${count(lane.bound)}`, "edge-label halo");
       }
       if (lane.kind === "depth" && lane.bound === 0) text(v.left + 3, v.head + lane.y + lane.height - 8, `closed while ${lane.q.mode}`, "edge-label halo");
-      if (lane.old && !v.narrow) text(Math.min(this.x(lane.old.at) - 6, right - 10), v.head + lane.y + 12, `dotted: forecast made at ${clock(lane.old.at)}`, "edge-label halo", this.x(lane.old.at) - v.left > 190 ? "end" : "start");
+      if (lane.old && !v.narrow && lane.old.x[1] - lane.old.x[0] > (v.to - v.from) * 0.06) text(Math.min(this.x(lane.old.at) - 6, right - 10), v.head + lane.y + 12, `dotted: forecast made at ${clock(lane.old.at)}`, "edge-label halo", this.x(lane.old.at) - v.left > 190 ? "end" : "start");
     }
 
     // Gaps: a hole in what is known, never a line.
@@ -190,7 +190,7 @@ export class Overlay {
     for (const [from, to] of gaps) marks.push({ x: Math.max(v.left + 6, (this.x(from) + this.x(to)) / 2), words: `no samples ${duration(Math.round((to - from) / 1000) * 1000)}`, shape: "square", cls: "mark-gap" });
     for (const e of (v.frame.events || []).filter((e) => ["policy", "deploy", "worker"].includes(e.kind))) {
       const x = this.x(e.at_ms);
-      if (x > v.left && x < this.x(v.now)) marks.push({ x, words: String(e.text).slice(0, 24), shape: "down", cls: "mark-event" });
+      if (x > v.left && x < this.x(v.now)) marks.push({ x, words: cut(String(e.text), 44), shape: "down", cls: "mark-event" });
     }
     // Words only where they do not run into each other; the mark itself always stands.
     marks.sort((a, b) => a.x - b.x);
@@ -314,6 +314,11 @@ export class Overlay {
 
 function hatchPattern() {
   return s("defs", {}, s("pattern", { id: "gap-hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, s("line", { x1: 0, y1: 0, x2: 0, y2: 6, class: "hatchline" })));
+}
+
+/** @param {string} text @param {number} most */
+function cut(text, most) {
+  return text.length <= most ? text : `${text.slice(0, most).replace(/\s\S*$/, "")}\u2026`;
 }
 
 /** @param {any} mode */

@@ -6,7 +6,7 @@ import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { shape } from "../js/shapes.js";
 import { copy } from "../js/setup.js";
-import { bytes, clock, count, duration, isKnown, plural } from "../js/units.js";
+import { bytes, clock, count, duration, isKnown, plural, wait } from "../js/units.js";
 import { at, choice, currentItem, facts, field, part, reading, setItem, startPage } from "./page.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
 
@@ -72,7 +72,7 @@ function draw(job) {
       h("div", { class: "acts", "data-status": job.status }, shape(SHAPES[job.status] || "dashed"), h("b", {}, `${job.status}${phase}`), job.cancel_requested && !settled ? h("span", { class: "quiet" }, "cancel requested") : null, job.quarantined ? h("a", { class: "link", href: `/quarantine/${encodeURIComponent(job.operation_id)}/` }, "held in quarantine") : null),
       h("div", { class: "joined" }, h("button", { type: "button", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askCancel(job); } }, "Cancel this job"))),
     why && !settled ? h("p", { class: "why part" }, why) : "",
-    part("Six times", span === null ? "" : `${duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
+    part("Six times", span === null ? "" : `${span < 1000 ? wait(span) : duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
     h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
       ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? link(job.replayed_as) : null]])),
       job.error ? part("Error", null, h("p", { class: "mono ink" }, h("b", {}, job.error.type), `: ${job.error.message || ""}`), h("br"), job.error.traceback ? h("pre", { class: "trace" }, job.error.traceback) : null)

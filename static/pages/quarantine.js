@@ -7,7 +7,7 @@ import { live } from "../js/live.js";
 import { say } from "../js/say.js";
 import { copy } from "../js/setup.js";
 import { trendWord } from "../js/side.js";
-import { NBSP, bytes, clock, count, duration, isKnown, plural, utc } from "../js/units.js";
+import { NBSP, bytes, clock, count, duration, isKnown, plural, utc, wait } from "../js/units.js";
 import { askDiscard, askReplay } from "./quarantine-ask.js";
 import { afterTyping, at, currentItem, facts, hashFields, part, reading, setHash, setItem, startPage } from "./page.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
@@ -204,7 +204,7 @@ function drawDetail() {
   const span = wholeSpan(d.times);
   detailNode.replaceChildren(
     h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(d.id) }, h("kbd", {}, "C"), "copy")), acts),
-    part("Six times", span === null ? "" : `from offered to committed (into quarantine) ${duration(span)}; not to scale`, h("div", { class: "scrollx" }, sixTimes(d.times || {}, d.attempts > 1 ? `${count(d.attempts)} attempts,` : "ran"))),
+    part("Six times", span === null ? "" : `from offered to committed (into quarantine) ${span < 1000 ? wait(span) : duration(span)}; not to scale`, h("div", { class: "scrollx" }, sixTimes(d.times || {}, d.attempts > 1 ? `${count(d.attempts)} attempts,` : "ran"))),
     h("div", { class: "detail-cols" },
       h("div", {},
         part("Error", reasonWord(d.reason), h("p", { class: "mono ink" }, h("b", {}, d.error_type || "no type"), d.message ? `: ${d.message}` : ""), h("br"), trace(d.traceback)),

@@ -8,7 +8,7 @@ import { live } from "../js/live.js";
 import { askMode } from "../js/modeswitch.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { forecastWords, stateWord } from "../js/states.js";
-import { age, bytes, clock, count, duration, isKnown, percent, plural, rate } from "../js/units.js";
+import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
 import { at, currentItem, facts, part, reading, setItem, startPage } from "./page.js";
 
 const root = $("[data-root]");
@@ -97,7 +97,7 @@ function drawMeasures(q) {
   const b = q.bounds || {};
   const inForce = q.bounds_in_force || b;
   const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
-  const three = (w) => (w && isKnown(w.p50) ? `p50 ${duration(w.p50)}, p95 ${duration(w.p95)}, p99 ${duration(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
+  const three = (w) => (w && isKnown(w.p50) ? `p50 ${wait(w.p50)}, p95 ${wait(w.p95)}, p99 ${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
   const inputs = q.drain?.inputs || {};
   swap(measures, JSON.stringify([q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
