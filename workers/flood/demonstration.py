@@ -34,7 +34,7 @@ SLOW_PROFILES: Final[Mapping[str, float]] = {"latency_ms": 900, "jitter_ms": 400
 
 #: The first overload comes soon, so that whoever has just started it sees one.
 FIRST_OVERLOAD_S, OVERLOAD_EVERY_S, OVERLOAD_S = 120.0, 600.0, 60.0
-OVERLOAD_FACTOR = 3.5
+OVERLOAD_FACTOR = 3.0
 
 #: One in so many of a stream's jobs is broken in a way that no retry mends.
 BROKEN_ONE_IN = 60
