@@ -118,12 +118,15 @@ local function retry_after(q, v, reason)
   return at - now
 end
 
+-- Operations that an offer of this call will replace: nobody else may count on their room.
+local replaced = {}
+
 -- drop_oldest: what has waited longest makes room; of the same tenant, where its own share is full.
 local function shed_oldest(q, v, n, reason)
   local of = reason == 'tenant' and n or redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0)[1]
   local id = of and redis.call('ZRANGE', ready_key(q, of), 0, 0)[1]
   local rec = id and read_record(id)
-  if not rec or not withdraw(id, rec) then return false end
+  if not rec or replaced[id] or not withdraw(id, rec) then return false end
   finish(id, rec, 'shed')
   v.depth = v.depth - 1; v.cost_ms = v.cost_ms - rec.c; v.bytes = v.bytes - rec.b
   local t = v.tenants[of]
@@ -146,7 +149,7 @@ end
 local function superseded_by(o, q, p)
   if not o.ck or p.may_coalesce == 0 then return nil end
   local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. o.n .. '|' .. o.ck)
-  local rec = id and id ~= o.i and read_record(id)
+  local rec = id and id ~= o.i and not replaced[id] and read_record(id)
   if rec and (rec.s == 'waiting' or rec.s == 'delayed') and not rec.ok then return id, rec end
   return nil
 end
@@ -194,6 +197,7 @@ for i = 5, #ARGV, 2 do
       reason, exempt = 'unavailable', false
     else
       if old then
+        replaced[old_id] = true
         if old.s == 'delayed' then v.delayed = v.delayed - 1
         else v.depth = v.depth - 1; v.cost_ms = v.cost_ms - old.c end
         v.bytes = v.bytes - old.b
@@ -211,6 +215,7 @@ for i = 5, #ARGV, 2 do
         if last and o.sq <= last then reason, value, bound, exempt = 'duplicate', o.sq, last, false end
       end
       if old and reason and not exempt then
+        replaced[old_id] = nil
         if old.s == 'delayed' then v.delayed = v.delayed + 1
         else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + old.c end
         v.bytes = v.bytes + old.b
@@ -319,8 +324,14 @@ for _, verdict in ipairs(verdicts) do
   end
 end
 flush()
--- What was refused stays on its inlet; what is known already is taken off without a second life.
-if ARGV[3] ~= '' and verdicts[1][2] ~= 'refused' then redis.call('RPOP', ARGV[3]) end
+-- What was refused stays on its inlet, unless its queue declares to drop it; what is known already is
+-- taken off without a second life.
+local DROPS = {drop_newest = true, sample = true}
+if ARGV[3] ~= '' then
+  local first = verdicts[1]
+  local stays = first[2] == 'refused' or first[2] == 'conflict'
+  if not stays or (SHEDS[first[4]] and DROPS[first[8]]) then redis.call('RPOP', ARGV[3]) end
+end
 local out = {}
 for i, verdict in ipairs(verdicts) do
   local kind = verdict[2]

@@ -2,7 +2,7 @@
 -- KEYS  1 root of the gate
 -- ARGV  1 queue   2 who asks   3 how many at most
 -- Reply msgpack {now, how many}
--- Cost  O(most log n).
+-- Cost  O(most log n + jobs in flight).
 -- @include base
 redis.call('DEL', root .. 'nothing')
 local q, most, done = gated(ARGV[1]), tonumber(ARGV[3]), 0
@@ -22,6 +22,17 @@ while done < most do
   if not n then break end
   for _, id in ipairs(redis.call('ZRANGE', ready_key(q, n), 0, most - done - 1)) do drop(id, ready_key(q, n)) end
   refresh_line(q, n)
+end
+-- What is parked behind a running job of its ordering key stands in no line.
+if done < most then
+  for _, running in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do
+    local rec = read_record(running)
+    if rec and rec.q == q and rec.ok and done < most then
+      for _, id in ipairs(redis.call('ZRANGE', order_key(rec), 0, most - done)) do
+        if id ~= running and done < most then drop(id, order_key(rec)) end
+      end
+    end
+  end
 end
 flush()
 return cmsgpack.pack({now, done})

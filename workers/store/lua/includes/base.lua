@@ -142,7 +142,8 @@ local function order_key(rec) return root .. 'order:' .. rec.q .. '|' .. rec.n .
 local function enqueue_in_order(id, rec, due, score)
   if rec.ok then
     redis.call('ZADD', order_key(rec), score, id)
-    if redis.call('ZRANGE', order_key(rec), 0, 0)[1] ~= id then
+    -- By number and not by place: one that took over an older place must still wait for who is on.
+    if redis.call('ZCARD', order_key(rec)) > 1 then
       rec.s = 'blocked'; rec.du = due
       bump(rec.q, rec.n, 'depth', 1)
       bump(rec.q, rec.n, 'cost_ms', rec.c)
