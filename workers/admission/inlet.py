@@ -20,6 +20,9 @@ from ..store import Offer, Store
 from ..store.commands import INLET_SUFFIXES
 from .messages import offer_from_message
 
+#: Refusals that waiting does not change.
+NEVER = frozenset({"size", "deadline", "duplicate"})
+
 
 @dataclass(frozen=True, slots=True)
 class InletReport:
@@ -36,14 +39,15 @@ def drain_inlet(store: Store, queues: Iterable[str], *, limit: int = 100) -> Inl
     Raises:
         StoreUnavailable: Redis cannot serve; nothing is lost, the next pass goes on.
     """
-    admitted = held = left = 0
+    admitted = held = left = seen = 0
     for queue in queues:
         for suffix in INLET_SUFFIXES:
             key = queue + suffix
-            while admitted + held < limit:
+            while seen < limit:
                 raw = store.peek_inlet(key)
                 if raw is None:
                     break
+                seen += 1
                 try:
                     offer = read_message(raw, queue)
                 except OfferError as exc:
@@ -53,10 +57,21 @@ def drain_inlet(store: Store, queues: Iterable[str], *, limit: int = 100) -> Inl
                         held += 1
                     continue
                 verdicts = store.admit([offer], inlet=(key, raw))
-                if verdicts and not verdicts[0].accepted:
+                if not verdicts:
+                    continue  # another pass took it
+                verdict = verdicts[0]
+                if verdict.accepted:
+                    admitted += verdict.status != "shed"
+                elif verdict.reason in NEVER:
+                    # It would stand before all others for ever.
+                    said = f"the queue would never accept it: {verdict.reason}"
+                    if store.hold_unreadable(
+                        key, raw, queue=queue, error_type="AdmissionRefused", message=said
+                    ):
+                        held += 1
+                else:
                     left += 1
                     break
-                admitted += 1
     return InletReport(admitted, held, left)
 
 

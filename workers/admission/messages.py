@@ -17,9 +17,18 @@ from . import envelope
 #: Longest tenant name, task name or id that is taken, in characters.
 MAX_NAME = 200
 
+#: Farthest time that makes sense, in seconds.
+MAX_AWAY_S = 10 * 366 * 86400
+
 #: Headers through which a Celery producer speaks to the gate, all optional:
 #: tenant; and sluicegate: a map of cost_ms, deadline_ms, offered_ago_ms, idempotency_key, ...
 GATE_HEADER = "sluicegate"
+
+
+#: Longest key, tag or hash that is taken, in characters.
+MAX_KEY = 500
+#: Whole numbers beyond this are not exact in the scripts (Lua has doubles only).
+MAX_WHOLE = 2**53
 
 
 def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime) -> Offer:
@@ -29,21 +38,26 @@ def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime)
     not move the due time.
 
     Raises:
-        OfferError: an id, a task name, an ETA or an expiry is missing or makes no sense.
+        OfferError: an id, a task name, an ETA, an expiry or a fact is missing or makes no sense.
     """
+    try:
+        return _read_offer(message, queue, now)
+    except OfferError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as exc:
+        # Whatever else a stranger's message holds is its own fault, never the reader's end.
+        raise OfferError("message", f"{type(exc).__name__}: {exc}", "send a Celery task message") from exc
+
+
+def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
     headers = message.get("headers")
     if not isinstance(headers, Mapping):
         raise OfferError("headers", "missing or not a map", "send a Celery task message (protocol 2)")
     if not isinstance(message.get("properties"), Mapping):
         raise OfferError("properties", "missing or not a map", "send a Celery task message (protocol 2)")
-    op_id, task = headers.get("id"), headers.get("task")
-    if not isinstance(op_id, str) or not op_id or len(op_id) > MAX_NAME:
-        raise OfferError("headers.id", "missing, empty or too long", f"give 1 to {MAX_NAME} characters")
-    if not isinstance(task, str) or not task or len(task) > MAX_NAME:
-        raise OfferError("headers.task", "missing, empty or too long", f"give 1 to {MAX_NAME} characters")
-    tenant = headers.get("tenant") or DEFAULT_TENANT
-    if not isinstance(tenant, str) or len(tenant) > MAX_NAME:
-        raise OfferError("headers.tenant", "not a text or too long", f"give at most {MAX_NAME} characters")
+    op_id = _name("headers.id", headers.get("id"))
+    task = _name("headers.task", headers.get("task"))
+    tenant = _name("headers.tenant", headers.get("tenant") or DEFAULT_TENANT)
     delay_ms, deadline_ms = 0, None
     if headers.get("eta"):
         delay_ms = max(0, _distance_ms("headers.eta", headers["eta"], now))
@@ -52,7 +66,7 @@ def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime)
     said = headers.get(GATE_HEADER)
     facts = said if isinstance(said, Mapping) else {}
     if facts.get("deadline_ms") is not None:
-        deadline_ms = int(facts["deadline_ms"])
+        deadline_ms = _whole(facts, "deadline_ms")
     steps = (headers.get("retries"), headers.get("replaced_task_nesting"))
     generation = sum(step for step in steps if isinstance(step, int))
     links = message["properties"].get("sluicegate_links")
@@ -65,22 +79,61 @@ def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime)
         queue=queue,
         payload=json.dumps(small, separators=(",", ":"), default=_encode).encode("utf-8", "surrogatepass"),
         tenant=tenant,
-        cost_ms=facts.get("cost_ms"),
+        cost_ms=_whole(facts, "cost_ms"),
         delay_ms=delay_ms,
         deadline_ms=deadline_ms,
-        offered_ago_ms=int(facts.get("offered_ago_ms") or 0),
+        offered_ago_ms=_whole(facts, "offered_ago_ms") or 0,
         retries=generation,
-        links=tuple(links) if links is not None else find_links(message),
-        ordering_key=facts.get("ordering_key"),
-        coalesce_key=facts.get("coalesce_key"),
-        source_sequence=facts.get("source_sequence"),
-        replay_of=facts.get("replay_of"),
-        replay_until_at_ms=facts.get("replay_until_at_ms"),
-        idempotency_key=facts.get("idempotency_key"),
-        idempotency_hash=facts.get("idempotency_hash"),
-        tags=tuple(facts.get("tags") or ()),
-        trace=facts.get("trace"),
+        links=_texts("links", links) if links is not None else find_links(message),
+        ordering_key=_text(facts, "ordering_key"),
+        coalesce_key=_text(facts, "coalesce_key"),
+        source_sequence=_whole(facts, "source_sequence"),
+        replay_of=_text(facts, "replay_of"),
+        replay_until_at_ms=_whole(facts, "replay_until_at_ms"),
+        idempotency_key=_text(facts, "idempotency_key"),
+        idempotency_hash=_text(facts, "idempotency_hash"),
+        tags=_texts("tags", facts.get("tags") or ()),
+        trace=_text(facts, "trace"),
     )
+
+
+def _name(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
+        raise OfferError(field, "missing, empty or too long", f"give 1 to {MAX_NAME} characters")
+    return _readable(field, value)
+
+
+def _readable(field: str, value: str) -> str:
+    """The text, if it can be written as UTF-8: a name that cannot would be another one on its way back."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as exc:
+        raise OfferError(field, "holds half a character", "give text that UTF-8 can write") from exc
+    return value
+
+
+def _text(facts: Mapping[str, Any], name: str) -> str | None:
+    value = facts.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, str) or len(value) > MAX_KEY:
+        raise OfferError(name, "not a text or too long", f"give at most {MAX_KEY} characters")
+    return _readable(name, value)
+
+
+def _texts(name: str, values: Any) -> tuple[str, ...]:
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, str) for value in values):
+        raise OfferError(name, "not a list of texts", "give a list of texts")
+    return tuple(_readable(name, value) for value in values)
+
+
+def _whole(facts: Mapping[str, Any], name: str) -> int | None:
+    value = facts.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_WHOLE:
+        raise OfferError(name, "not a number, or too large", "give a whole number")
+    return int(value)
 
 
 def _encode(value: Any) -> Any:
@@ -93,8 +146,8 @@ def _encode(value: Any) -> Any:
 def _distance_ms(field: str, value: Any, now: datetime) -> int:
     """Milliseconds from ``now`` to a time given as ISO 8601 text, a datetime or seconds from now."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
-            raise OfferError(field, "not a finite number", "give seconds from now or an ISO 8601 time")
+        if not math.isfinite(value) or abs(value) > MAX_AWAY_S:
+            raise OfferError(field, "not within ten years", "give seconds from now or an ISO 8601 time")
         return int(value * 1000)
     if isinstance(value, str):
         try:
@@ -105,7 +158,7 @@ def _distance_ms(field: str, value: Any, now: datetime) -> int:
         raise OfferError(field, f"a {type(value).__name__} is not a time", "give an ISO 8601 time")
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
     distance = (moment - now).total_seconds()
-    if abs(distance) > 10 * 366 * 86400:
+    if abs(distance) > MAX_AWAY_S:
         raise OfferError(field, "more than ten years away", "give a nearer time")
     return int(distance * 1000)
 
@@ -126,7 +179,7 @@ def find_links(message: Mapping[str, Any]) -> tuple[str, ...]:
         elif isinstance(body, (str, bytes)):
             body = json.loads(body)
         return tuple(links_of_embed(body[2] if body else None))
-    except (ValueError, TypeError, KeyError, IndexError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return ()
 
 
