@@ -96,7 +96,8 @@ CSRF_FAILURE_VIEW = "queues_ui.views.refused.show_csrf_refusal"
 CSRF_TRUSTED_ORIGINS = env.trusted_origins
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if env.tls else None
 SECURE_SSL_REDIRECT = env.tls
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+# Programs are not sent from door to door: a redirected POST would lose its body.
+SECURE_REDIRECT_EXEMPT = [r"^api/", r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_HSTS_SECONDS = 30 * 24 * 3600 if env.tls else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = env.tls
 SECURE_CONTENT_TYPE_NOSNIFF = True

@@ -15,6 +15,7 @@ from ninja.renderers import BaseRenderer
 from workers.actions.actor import NotPermitted, NotPossible
 from workers.exceptions import StoreUnavailable
 
+from .describing import describe_refusals
 from .problems import Problem, problem_response, whole_seconds
 from .reading import StrictParser
 
@@ -32,7 +33,12 @@ class Renderer(BaseRenderer):
         return json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
 
 
-api = NinjaAPI(
+class Api(NinjaAPI):
+    def get_openapi_schema(self, *args: Any, **kwargs: Any) -> Any:
+        return describe_refusals(super().get_openapi_schema(*args, **kwargs))
+
+
+api = Api(
     title="Sluicegate",
     version="1",
     description="Submit work within bounds, watch the queues, and operate the gate.",

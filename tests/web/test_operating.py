@@ -113,6 +113,8 @@ def test_a_policy_changes_by_version_and_is_published(api, gate):
         ({"order": "lifo", "max_age_s": 5}, "order"),
         ({"no_such_field": 1}, "no_such_field"),
         ({"rate_limits": [{"per": "tenant"}]}, "rate_limits[0].kind"),
+        ({"on_full": "spill"}, "on_full"),
+        ({"downstream": "mail"}, "downstream"),
     ],
 )
 def test_a_policy_that_cannot_hold_is_refused(api, gate, body, field):

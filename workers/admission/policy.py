@@ -16,6 +16,18 @@ LIMIT_KINDS: Final = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_w
 LIMIT_SCOPES: Final = ("tenant", "key", "queue")
 
 
+#: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
+#: a bound that does not hold, so anything but "none" is refused.
+NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
+    "codel_target_ms": (None,),
+    "codel_interval_ms": (None,),
+    "downstream": (None,),
+    "rate_limits": ((),),
+    "unknown_task_grace_s": (0.0,),
+    "on_full": tuple(word for word in ON_FULL if word not in ("spill", "degrade")),
+}
+
+
 class PolicyError(ValueError):
     """A policy that cannot hold: `field` is at fault, `fix` says what would do."""
 
@@ -103,6 +115,9 @@ def load_shipped(path: Path | str) -> dict[str, Policy]:
 
 
 def _check_together(policy: Policy) -> None:
+    for name, effective in NOT_ACTED_ON.items():
+        if getattr(policy, name) not in effective:
+            raise PolicyError(name, "nothing acts on this yet", f"use {_shown(effective[0])}")
     if policy.low_mark >= policy.high_mark:
         raise PolicyError("low_mark", "must be below high_mark", f"use less than {policy.high_mark}")
     if policy.order == "lifo" and policy.max_age_s is not None:
