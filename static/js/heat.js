@@ -7,6 +7,8 @@ const GROWTH = 1.07;
 const LOW = 0;
 const HIGH = 7;
 const CELL = 0.125;
+/** How often a frame carries bins, at least. */
+const BINS_EVERY_MS = 10000;
 const ROWS = Math.round((HIGH - LOW) / CELL);
 
 /** @param {number} bin */
@@ -19,9 +21,10 @@ export function binValueMs(bin) {
  * @returns {{x: number[], y: number[], z: (number|null)[][], top: number, low: number}|null}
  */
 export function heatMap(at, column, from, to, columns) {
-  const width = (to - from) / columns;
+  // Frames carry their bins only now and then: a column narrower than that would be a gap that is none.
+  const width = Math.max(BINS_EVERY_MS, (to - from) / columns);
   const first = Math.floor(from / width);
-  const n = columns + 1;
+  const n = Math.ceil((to - from) / width) + 1;
   const sums = Array.from({ length: n }, () => /** @type {Float64Array|null} */ (null));
   let seen = false;
   let top = 0;

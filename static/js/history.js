@@ -22,6 +22,11 @@ const READ = {
   drain_s: (q) => q.drain?.seconds, wait_bins: (q) => q.wait_bins,
 };
 
+/** A metric of a queue as a frame has it. @param {any} q @param {string} metric */
+export function readMetric(q, metric) {
+  return READ[metric]?.(q) ?? null;
+}
+
 export class History {
   constructor() {
     /** @type {number[]} */

@@ -1,5 +1,6 @@
 // What runs through all strips? Now line, cursor, mode spans, alert marks and gaps: drawn once, over and under the figure.
 import { s } from "./dom.js";
+import { readMetric } from "./history.js";
 import { timeTicks } from "./lanes.js";
 import { age, bytes, clock, count, dayMinute, duration, isKnown, minute, range, rate, roughly, wait } from "./units.js";
 
@@ -225,12 +226,15 @@ export class Overlay {
     for (const lane of v.lanes) {
       const top = v.head + lane.y;
       const clamp = (y) => Math.max(top + 12, Math.min(top + lane.height - 3, y));
-      const at = (metric, f = (x) => x) => { const value = this.history.column(lane.queue, metric)[i]; return isKnown(value) ? f(value) : null; };
+      // Live ends say what the rows say; at a coarse step the newest point is a maximum.
+      const valueOf = (q, metric) => (v.isLive ? readMetric(q, metric) : this.history.column(q.name, metric)[i]);
+      const shown = frame.queues.find((q) => q.name === lane.queue);
+      const at = (metric) => { const value = shown ? valueOf(shown, metric) : null; return isKnown(value) ? value : null; };
       if (lane.kind === "age") {
         const value = at("oldest_age_ms");
         if (value !== null) text(nowX + 6, clamp(v.head + lane.yOf(value) + (value > lane.guard ? -4 : 4)), age(value), `end ${value > (lane.ceiling ?? Infinity) ? "over" : value > lane.guard ? "guard" : ""}`);
       } else if (lane.kind === "flow") {
-        const total = (metric) => { let t = 0; for (const q of frame.queues) { const x = this.history.column(q.name, metric)[i]; if (!isKnown(x)) return null; t += x; } return t; };
+        const total = (metric) => { let t = 0; for (const q of frame.queues) { const x = valueOf(q, metric); if (!isKnown(x)) return null; t += x; } return t; };
         const offered = total("offered");
         const accepted = total("accepted");
         const done = total("succeeded");
@@ -252,7 +256,7 @@ export class Overlay {
         else if (words) text(nowX + 6, clamp(v.head + lane.yOf(value) + (value > lane.top / 2 ? 4 : -3)), words, "end");
       } else if (lane.kind === "bytes") {
         let total = 0;
-        for (const q of frame.queues) { const b = this.history.column(q.name, "bytes")[i]; total = isKnown(b) && total !== null ? total + b : null; }
+        for (const q of frame.queues) { const b = valueOf(q, "bytes"); total = isKnown(b) && total !== null ? total + b : null; }
         if (total !== null) text(nowX + 6, clamp(v.head + lane.yOf(total) + 4), bytes(total), "end");
       } else {
         const p50 = at("wait_p50");

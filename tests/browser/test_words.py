@@ -1,0 +1,98 @@
+"""Are numbers, sizes, durations and forecasts written the same everywhere, and is unknown never a zero?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.support.stack import Stack
+
+from .room import Room
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+UNITS = [
+    ("count", 20000, "20,000"),
+    ("count", None, "\u2013"),
+    ("rate", 42, "42.0"),
+    ("rate", 0, "0.0"),
+    ("rate", 1234.5, "1,235"),
+    ("rate", -3.2, "\u22123.2"),
+    ("bytes", 8192, "8 KiB"),
+    ("bytes", 0, "0 KiB"),
+    ("bytes", 16148070, "15.4 MiB"),
+    ("bytes", 67108864, "64 MiB"),
+    ("bytes", 432013312, "412 MiB"),
+    ("duration", 250000, "4 min 10 s"),
+    ("duration", 660000, "11 min"),
+    ("duration", 11520000, "3 h 12 min"),
+    ("duration", 200, "0.2 s"),
+    ("duration", None, "\u2013"),
+    ("age", 210, "0.21 s"),
+    ("age", 49000, "49 s"),
+    ("age", 0, "0 s"),
+    ("wait", 212, "212 ms"),
+    ("wait", 194000, "194 s"),
+    ("wait", 1200000, "20 min"),
+    ("percent", 0.69, "69 %"),
+]
+DRAINS: list[tuple[dict[str, Any], str, str, str]] = [
+    (
+        {"state": "draining", "seconds": 250, "low": 180, "high": 360},
+        "past_guard",
+        "drains in 4 min 10 s",
+        "3 to 6 min, modeled",
+    ),
+    ({"state": "growing", "full_in_s": 120}, "past_guard", "growing: full in 2 min", "modeled"),
+    ({"state": "stalled"}, "stalled", "stalled: no consumer", "1,240 waiting"),
+    (
+        {"state": "draining", "seconds": 660, "low": 540, "high": 840},
+        "closed",
+        "refusing",
+        "1,240 drain in 11 min, 9 to 14 min, modeled",
+    ),
+    ({"state": "unknown", "reason": "no samples yet"}, "unknown", "unknown", "no samples yet"),
+]
+
+
+@pytest.fixture
+def page_with_modules(gate_up: Callable[..., Stack], page: Page) -> Page:
+    room = Room(page, gate_up(name="pages", SLUICEGATE_WORKERS="2"))
+    room.open("/login/")
+    return page
+
+
+def test_units_are_written_as_agreed(page_with_modules: Page) -> None:
+    said = page_with_modules.evaluate(
+        "(rows) => import('/static/js/units.js').then((units) => rows.map(([f, v]) => units[f](v)))",
+        [[name, value] for name, value, _ in UNITS],
+    )
+    wanted = [text for _, _, text in UNITS]
+    assert [text.replace("\u00a0", " ") for text in said] == wanted
+
+
+def test_forecasts_are_written_as_agreed(page_with_modules: Page) -> None:
+    queues = [
+        {"name": "bulk", "depth": 1240, "state": state, "drain": drain} for drain, state, _, _ in DRAINS
+    ]
+    said = page_with_modules.evaluate(
+        "(queues) => import('/static/js/states.js').then((states) => queues.map(states.forecastWords))",
+        queues,
+    )
+    found = [(row["head"].replace("\u00a0", " "), row["line"].replace("\u00a0", " ")) for row in said]
+    assert found == [(head, line) for _, _, head, line in DRAINS]
+
+
+def test_guard_and_ceiling_stand_at_one_place_for_every_queue(page_with_modules: Page) -> None:
+    places = page_with_modules.evaluate(
+        """async () => {
+          const { agePosition } = await import('/static/js/bars.js');
+          return [[1000, 5000], [2000, 10000], [30000, 120000], [600000, 1800000]].map(
+            ([guard, ceiling]) =>
+              [0, guard, ceiling, ceiling * 9, null].map((age) => agePosition(age, guard, ceiling)));
+        }"""
+    )
+    assert places == [[0, 0.5, 0.9, 1, None]] * 4
