@@ -17,6 +17,8 @@ const detail = h("div", { class: "detail" });
 root.replaceChildren(h("div", { class: "split" }, nav, detail));
 const why = may("operator") ? "" : "viewers may read policies; an operator may change them";
 /** @type {string[]} */ let names = [];
+/** @type {string[]} every field that a policy has */ let fields = [];
+/** @type {Record<string, any[]>} fields of which only these values are taken, since nothing acts on others yet */ let idle = {};
 let current = currentItem();
 /** @type {any} */ let policy = null;
 /** @type {Record<string, any>} */ let edits = {};
@@ -26,6 +28,8 @@ const fault = h("p", { class: "fault", role: "alert", hidden: true });
 function load() {
   return reading(nav, () => get("/policies"), (data) => {
     names = data.policies.map((p) => p.queue);
+    fields = data.fields || [];
+    idle = data.not_acted_on || {};
     order();
     if (!names.includes(current)) current = names[0] || "";
     setText($("[data-facts]"), `${plural(names.length, "queue")} with a policy; a change is in force within a second and kept as a version`);
@@ -69,7 +73,7 @@ function draw() {
     h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, policy.queue), h("span", { class: "quiet" }, `version ${policy.version} by ${policy.by || "the shipped file"} at `, at(policy.at_ms), policy.reason ? `: ${policy.reason}` : "")),
       h("div", { class: "joined small" }, h("a", { class: "button", href: `/queues/${encodeURIComponent(policy.queue)}/` }, "Queue and contract"))),
     why ? h("p", { class: "part why" }, why) : "",
-    h("div", { class: "policyform" }, GROUPS.map(([title, fields]) => h("section", { class: "policygroup" }, h("h3", {}, title), fields.filter((f) => f.name in policy).map(row)))),
+    h("div", { class: "policyform" }, allGroups().map(([title, list]) => h("section", { class: "policygroup" }, h("h3", {}, title), list.filter((f) => f.name in policy).map(row)))),
     h("br"), part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "what changed", "reason"].map((t) => h("th", {}, t)))),
       h("tbody", {}, (policy.history || []).map((v, i) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by || "shipped"), h("td", { class: "wrap" }, policy.history[i + 1] ? difference(policy.history[i + 1].fields, v.fields) || "nothing" : "first"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given")))))))),
     preview);
@@ -80,25 +84,34 @@ function draw() {
 function row(f) {
   const value = policy[f.name];
   const node = h("div", { class: "policyrow", "data-field": f.name });
-  const disabled = why ? { disabled: true, title: why } : {};
+  const unused = f.name in idle && f.kind !== "word" ? "nothing acts on this yet" : "";
+  const off = why || unused;
+  const disabled = off ? { disabled: true, title: off } : {};
   const words = h("span", { class: "words" }, spoken(f, value));
   let input;
   if (f.kind === "flag") {
     input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
     input.checked = !!value;
-  } else if (f.kind === "word") input = choice((f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
+  } else if (f.kind === "word") input = choice((idle[f.name] || f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
   else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? JSON.stringify(value) : value ?? "", ...disabled }));
   else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
   input.addEventListener("input", () => change(f, input, node, words));
   inputs.set(f.name, { f, input, node, words });
-  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
+  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${unused ? `${unused}; ` : ""}${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
   return node;
+}
+
+/** A field that this page does not know yet is shown all the same. @returns {[string, import("./policy-fields.js").Field[]][]} */
+function allGroups() {
+  const known = new Set(GROUPS.flatMap(([, list]) => list.map((f) => f.name)));
+  const rest = fields.filter((name) => !known.has(name)).map((name) => /** @type {import("./policy-fields.js").Field} */ ({ name, kind: "json", means: "as JSON" }));
+  return rest.length ? [...GROUPS, ["Other", rest]] : GROUPS;
 }
 
 /** The value in words where the raw number does not speak for itself. @param {import("./policy-fields.js").Field} f @param {any} value */
 function spoken(f, value) {
   const text = valueWords(f, value);
-  return text === String(value) || f.kind === "flag" || f.kind === "json" ? "" : `${text}; `;
+  return text === String(value) || f.kind === "flag" || f.kind === "json" || f.kind === "word" ? "" : `${text}; `;
 }
 
 /** @param {import("./policy-fields.js").Field} f @param {any} input */
