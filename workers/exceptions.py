@@ -49,8 +49,12 @@ class OfferError(ValueError):
 
     def __init__(self, field: str, message: str, fix: str = "") -> None:
         self.field = field
+        self.message = message
         self.fix = fix
         super().__init__(f"{field}: {message}{'; ' if fix else ''}{fix}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.field, self.message, self.fix)
 
 
 class HookMissing(RuntimeError):
