@@ -141,7 +141,6 @@ export class Overlay {
         text(v.left + 3, y - 4, `bound${lane.q.mode && lane.q.mode !== "normal" ? ` while ${lane.q.mode}` : ""} ${count(lane.bound)}`, "edge-label halo");
       }
       if (lane.kind === "depth" && lane.bound === 0) text(v.left + 3, v.head + lane.y + lane.height - 8, `closed while ${lane.q.mode}`, "edge-label halo");
-      if (lane.old && !v.narrow && lane.old.x[1] - lane.old.x[0] > (v.to - v.from) * 0.06) text(Math.min(this.x(lane.old.at) - 6, right - 10), v.head + lane.y + 12, `dotted: forecast made at ${clock(lane.old.at)}`, "edge-label halo", this.x(lane.old.at) - v.left > 190 ? "end" : "start");
     }
 
     // Gaps: a hole in what is known, never a line.
@@ -153,6 +152,10 @@ export class Overlay {
       const x1 = Math.min(right, this.x(to));
       if (x1 - x0 < 1) continue;
       svg.append(s("rect", { x: x0, y: v.head, width: x1 - x0, height: v.height, class: "gap-ground" }), s("rect", { x: x0, y: v.head, width: x1 - x0, height: v.height, fill: "url(#gap-hatch)" }));
+    }
+
+    for (const lane of v.lanes) {
+      if (lane.old && !v.narrow && lane.old.x[1] - lane.old.x[0] > (v.to - v.from) * 0.06) text(Math.min(this.x(lane.old.at) - 6, right - 10), v.head + lane.y + 12, `dotted: forecast made at ${clock(lane.old.at)}`, "edge-label halo", this.x(lane.old.at) - v.left > 190 ? "end" : "start");
     }
 
     this.drawHead(svg, text, line, gaps, right, bottom);
