@@ -2,18 +2,21 @@
 
 import os
 
-from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-http = get_asgi_application()
+http = get_wsgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter
 
 from queues_ui.access.body_limit import BodyLimit
+from queues_ui.access.threads import Threads
 from queues_ui.access.waiting_room import WaitingRoom
 from queues_ui.consumers.routes import routes
 from queues_ui.queries.engine import celery_app
 
 celery_app()  # the first submit must not wait for the tasks to be imported
 
-application = ProtocolTypeRouter({"http": BodyLimit(WaitingRoom(http)), "websocket": URLRouter(routes)})
+application = ProtocolTypeRouter(
+    {"http": BodyLimit(WaitingRoom(Threads(http))), "websocket": URLRouter(routes)}
+)

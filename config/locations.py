@@ -3,6 +3,8 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+KEPT_S = 60  # a thread of the web process keeps its database connection this long
+
 _GATE_SCHEMES = {"redis": "sluicegate", "rediss": "sluicegates", "unix": "sluicegate+socket"}
 _PLAIN_SCHEMES = {"sluicegate": "redis", "sluicegates": "rediss", "sluicegate+socket": "unix"}
 _SENTINEL = "sluicegate+sentinel"
@@ -65,6 +67,7 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
         return {
             "ENGINE": "django.db.backends.sqlite3",
             "NAME": sqlite_path,
+            "CONN_MAX_AGE": KEPT_S,
             # IMMEDIATE: a deferred transaction that turns into a writer is told "locked" at once.
             "OPTIONS": {
                 "transaction_mode": "IMMEDIATE",
@@ -83,7 +86,8 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
         "PASSWORD": unquote(parts.password or ""),
         "HOST": query.pop("host", parts.hostname or ""),
         "PORT": str(parts.port or ""),
-        "CONN_MAX_AGE": 0,  # each request has a thread of its own: a kept connection would be lost with it
+        "CONN_MAX_AGE": KEPT_S,
+        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"connect_timeout": 2, **query},
     }
 

@@ -24,7 +24,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "queues_ui.access.headers.SecurityHeaders",
-    "queues_ui.access.static.StaticFiles",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "queues_ui.access.origin.SameHostCsrf",
@@ -178,6 +178,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": env.log_level},
     "loggers": {
         "django.request": {"handlers": ["faults"], "propagate": False},
+        "channels_redis": {"level": "CRITICAL"},  # the relay says that the stream is away, once a try
         "httpx": {"level": "WARNING"},  # a line for each call that a job makes is noise
     },
 }
