@@ -14,7 +14,8 @@ from workers.store import Store
 from .engine import open_gate
 
 STALE_PROBE_S: Final = 5.0  # a probe that never came back is taken as gone after this
-PATIENCE_S: Final = 0.3  # how long the others wait for the one that tries
+QUIET_S: Final = 0.5  # after a failure nobody tries: those who waited in line meanwhile get their answer at once
+PATIENCE_S: Final = 0.15  # how long the others wait for the one that tries, from when it began
 BLOCKING: Final = ("down", "timeout", "loading", "auth")  # a full or read-only Redis still answers reads
 
 
@@ -24,23 +25,28 @@ class Breaker:
     def __init__(self) -> None:
         self._why: str | None = None
         self._probe_since: float | None = None
+        self._quiet_until = 0.0
         self._changed = Condition()
 
     def enter(self) -> None:
         with self._changed:
             if self._is_probed():
                 # The answer may be there in a moment: a burst right after a recovery is not turned away.
-                self._changed.wait_for(lambda: not self._is_probed(), PATIENCE_S)
+                young_s = PATIENCE_S - (time.monotonic() - (self._probe_since or 0.0))
+                if young_s > 0:
+                    self._changed.wait_for(lambda: not self._is_probed(), young_s)
             if self._why is None:
                 return
-            if self._is_probed():
+            now = time.monotonic()
+            if self._is_probed() or now < self._quiet_until:
                 raise StoreUnavailable(self._why)
-            self._probe_since = time.monotonic()
+            self._probe_since = now
 
     def fail(self, fault: StoreUnavailable) -> None:
         with self._changed:
             self._probe_since = None
             self._why = fault.reason if fault.reason in BLOCKING else None
+            self._quiet_until = time.monotonic() + QUIET_S
             self._changed.notify_all()
 
     def close(self) -> None:
