@@ -14,7 +14,7 @@ from workers.store import Store
 from .engine import open_gate
 
 STALE_PROBE_S: Final = 5.0  # a probe that never came back is taken as gone after this
-QUIET_S: Final = 0.5  # after a failure nobody tries: those who waited in line meanwhile get their answer at once
+QUIET_S: Final = 0.5  # after a failure nobody tries: who waited in line meanwhile is answered at once
 PATIENCE_S: Final = 0.15  # how long the others wait for the one that tries, from when it began
 BLOCKING: Final = ("down", "timeout", "loading", "auth")  # a full or read-only Redis still answers reads
 
