@@ -150,8 +150,10 @@ class GateChannel(_Base):
             params["socket_connect_timeout"] = params.get("socket_connect_timeout") or TIMEOUT_S
         params["retry"] = None
         params.pop("retry_on_timeout", None)
-        pool = redis_py.ConnectionPool(**params)
-        return Store(redis_py.Redis(connection_pool=pool), self.gate)
+        return Store(redis_py.Redis(connection_pool=self._make_pool(params)), self.gate)
+
+    def _make_pool(self, params: dict[str, Any]) -> redis_py.ConnectionPool:
+        return redis_py.ConnectionPool(**params)
 
     @property
     def gate_store(self) -> Store:
@@ -319,3 +321,10 @@ class Channel(GateChannel, stock.Channel):
 
 class SentinelChannel(GateChannel, stock.SentinelChannel):
     """The gate over a Redis that Sentinel watches."""
+
+    def _make_pool(self, params: dict[str, Any]) -> redis_py.ConnectionPool:
+        # kombu's own pool asks the sentinels for the master; only the patience is ours.
+        pool: redis_py.ConnectionPool = self._sentinel_managed_pool()
+        for name in ("socket_timeout", "socket_connect_timeout", "retry"):
+            pool.connection_kwargs[name] = params[name]
+        return pool
