@@ -24,7 +24,7 @@ export class AlertStrip {
   /** @param {import("./frame.js").Frame} frame @param {string} state */
   update(frame, state) {
     const alerts = frame.alerts || { firing: 0, items: [] };
-    const items = [...(alerts.items || [])].sort((a, b) => Number(!!a.acknowledged_by) - Number(!!b.acknowledged_by) || (a.fired_at_ms || 0) - (b.fired_at_ms || 0));
+    const items = [...(alerts.items || [])].sort((a, b) => Number(!!a.acknowledged_by) - Number(!!b.acknowledged_by) || rank(a) - rank(b) || (a.fired_at_ms || 0) - (b.fired_at_ms || 0));
     this.first = items[0] || null;
     const firing = alerts.firing ?? items.length;
     const isStale = state !== "live";
@@ -99,6 +99,12 @@ export function openRunbook(alert) {
   const link = safeLink(alert.runbook);
   if (link) window.open(link, "_blank", "noopener");
   else tell(`Runbook: ${alert.rule || sentenceOf(alert)}`, String(alert.runbook));
+}
+
+/** The worst first. @param {any} a */
+function rank(a) {
+  const at = ["critical", "warning", "info"].indexOf(a.severity);
+  return at < 0 ? 1 : at;
 }
 
 /** @param {any} a */

@@ -131,7 +131,8 @@ export class Overlay {
         if (words) text(v.narrow ? v.left + 4 : right - 2, y + (above || v.narrow ? -4 : 15), words, "edge-label", v.narrow ? "start" : "end");
       };
       if (lane.kind === "age") {
-        mark(lane.guard, `guard ${duration(lane.guard)}`, "guardline");
+        const crowded = v.narrow && lane.ceiling && lane.ceiling < lane.top && lane.yOf(lane.guard) - lane.yOf(lane.ceiling) < 15;
+        mark(lane.guard, crowded ? "" : `guard ${duration(lane.guard)}`, "guardline");
         if (lane.ceiling && lane.ceiling < lane.top) mark(lane.ceiling, `ceiling ${duration(lane.ceiling)}`, "ceilingline", true);
       }
       if (lane.kind === "waits") mark(lane.guard, `guard ${duration(lane.guardMs)}`, "guardline");
