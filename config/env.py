@@ -40,7 +40,7 @@ class WrongSetting(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One variable: ``default`` is shown in the README, ``read`` turns its text into a value or raises ValueError."""
+    """One variable: ``default`` is for the README, ``read`` turns text into a value or raises ValueError."""
 
     name: str
     default: str
@@ -212,7 +212,7 @@ _ALL: Final = (
         "SLUICEGATE_DURABILITY",
         "everysec",
         "always, everysec or no",
-        "when the embedded server's append-only file reaches the disk: before each reply, each second, or when the system likes",
+        "when the embedded server's file reaches the disk: before each reply, each second, or at leisure",
         _one_of(*DURABILITIES),
     ),
     Setting(
@@ -312,7 +312,7 @@ def read_environment(environ: Mapping[str, str] = os.environ) -> Environment:
 
 
 def socket_path(data_dir: Path) -> Path:
-    """Where the embedded server listens: in the data directory, or by a short link to it where that is too deep."""
+    """Where the embedded server listens: in the data directory, by a short link where that is too deep."""
     path = data_dir / "redis.sock"
     if len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:
         return path
@@ -333,7 +333,7 @@ def _open_data_dir(text: str) -> Path:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as fault:
         raise WrongSetting(
-            f"SLUICEGATE_DATA_DIR: {data_dir} cannot be made ({fault.strerror}); name a directory that may be written"
+            f"SLUICEGATE_DATA_DIR: {data_dir} cannot be made ({fault.strerror}); name one that may be written"
         ) from None
     if not os.access(data_dir, os.R_OK | os.W_OK | os.X_OK):
         raise WrongSetting(

@@ -96,7 +96,7 @@ def store(redis_url: str) -> Iterator[Store]:
 
 @pytest.fixture(scope="session")
 def gate_up() -> Iterator[Callable[..., Stack]]:
-    """Starts whole installations, one for each set of settings: ``gate_up()``, ``gate_up(SLUICEGATE_DEMO="1")``.
+    """Starts whole installations, one a set of settings: ``gate_up()``, ``gate_up(SLUICEGATE_DEMO="1")``.
 
     A test that breaks its installation for good asks for one of its own: ``gate_up(name="mine")``.
     """

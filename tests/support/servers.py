@@ -20,7 +20,9 @@ _PR_SET_PDEATHSIG = 1
 class RedisServer:
     """The server that `make up` embeds, with the same configuration, on a UNIX socket in ``directory``."""
 
-    def __init__(self, directory: Path, *, durability: str = "everysec", max_memory_bytes: int = 256 << 20) -> None:
+    def __init__(
+        self, directory: Path, *, durability: str = "everysec", max_memory_bytes: int = 256 << 20
+    ) -> None:
         self.directory = directory
         self.socket_path = directory / "r.sock"
         self.process: subprocess.Popen[bytes] | None = None

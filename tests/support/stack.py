@@ -59,7 +59,9 @@ class Stack:
     def text(self) -> str:
         return self.output.read_text(errors="replace")
 
-    def start(self, command: list[str] | None = None, *, within_s: float = 90.0, directory: Path = ROOT) -> None:
+    def start(
+        self, command: list[str] | None = None, *, within_s: float = 120.0, directory: Path = ROOT
+    ) -> None:
         """Starts it and waits until it can accept and its workers are live."""
         self.data_dir.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:

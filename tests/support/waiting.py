@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], *, within_s: float = 15.0, what: str = "") -> T:
-    """The first truthy answer of ``condition``; an exception in it counts as not yet, and is shown at the end."""
+    """The first truthy answer of ``condition``; an exception in it means not yet, and is shown at the end."""
     give_up_at = time.monotonic() + within_s
     last: object = None
     while True:

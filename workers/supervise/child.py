@@ -66,7 +66,7 @@ class Child:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # Its own session: a Ctrl-C at the terminal reaches the supervisor alone, which stops all in order.
+            # Its own session: a Ctrl-C at the terminal reaches only the supervisor, which stops all in order.
             start_new_session=True,
             # Safe: the supervisor has one thread.
             preexec_fn=_die_with_parent(self.plan.on_orphaned),

@@ -1,4 +1,4 @@
-"""What did a supervisor leave that was killed? Found by its records and by the mark, ended before a new start."""
+"""What did a supervisor leave that was killed? Found by its records and by the mark, and ended."""
 
 from __future__ import annotations
 

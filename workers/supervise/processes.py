@@ -17,7 +17,7 @@ _PROC: Final = Path("/proc")
 
 
 def born_at(pid: int) -> str | None:
-    """When a process was started, in a form that only equals itself: a number that is used again is told apart."""
+    """When a process was started, in a form that tells a number used again apart."""
     try:
         # The name in parentheses may hold anything; the 20th word after it is the start in clock ticks.
         fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
@@ -32,7 +32,7 @@ def born_at(pid: int) -> str | None:
 
 
 def find_marked(data_dir: Path) -> list[int]:
-    """Processes of this user that carry our mark for ``data_dir``, without this one. Empty where there is no /proc."""
+    """Processes of this user that carry the mark of ``data_dir``, without this one; none without /proc."""
     wanted = f"{MARK}={data_dir}".encode()
     found = []
     for entry in _PROC.glob("[0-9]*"):

@@ -36,15 +36,15 @@ def find_binary() -> Path:
         if found:
             return Path(found)
     raise ServerMissing(
-        "no Redis to run: the packaged server does not fit this machine, and neither valkey-server nor redis-server "
-        "is on PATH; install one, or set SLUICEGATE_REDIS_URL to a server that runs"
+        "no Redis to run: the packaged server does not fit this machine, and neither valkey-server nor "
+        "redis-server is on PATH; install one, or set SLUICEGATE_REDIS_URL to a server that runs"
     )
 
 
 def write_configuration(
     directory: Path, *, socket_path: Path, pid_file: Path, durability: str, max_memory_bytes: int
 ) -> Path:
-    """A configuration for ``directory``: a UNIX socket for this user alone, no port, nothing is ever evicted."""
+    """A configuration for ``directory``: a UNIX socket for this user alone, no port, no eviction."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     settings: Mapping[str, str] = {
         "port": "0",

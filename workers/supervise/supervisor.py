@@ -127,7 +127,8 @@ class Supervisor:
                 wait_s = child.note_death()
                 self.records.forget(child.plan.name)
                 self.say(
-                    f"{child.plan.name} ended ({_describe(code)}); it starts again in {wait_s:g} s; see {child.log.path}"
+                    f"{child.plan.name} ended ({_describe(code)}); "
+                    f"it starts again in {wait_s:g} s; see {child.log.path}"
                 )
             elif child.starts_again_at is not None and now >= child.starts_again_at:
                 self._launch(child)
@@ -147,7 +148,7 @@ class Supervisor:
                 self._close_output(key.fileobj)
 
     def _drain(self, child: Child) -> None:
-        """The last words of a process that ended. A grandchild may hold the pipe open: it is not waited for."""
+        """The last words of a process that ended; a grandchild that holds the pipe open is not waited for."""
         for key in list(self._selector.get_map().values()):
             if key.data is not child:
                 continue

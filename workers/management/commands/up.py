@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...actions.change_policy import newest_versions
 from ...actions.gate import open_gate
 from ...supervise import plans, ports, server
 from ...supervise.claim import AlreadyClaimed, Claim
+from ...supervise.greeting import greet, shown
 from ...supervise.kept import keep_secret
 from ...supervise.supervisor import ChildFailed, StopAsked, Supervisor
 
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             supervisor.stop()
         if fault is not None:
             raise CommandError(str(fault)) from None
-        self._say(f"stopped; what was accepted is kept in {_shown(self.data_dir)}")
+        self._say(f"stopped; what was accepted is kept in {shown(self.data_dir)}")
 
     def _start(self, supervisor: Supervisor) -> None:
         if settings.SLUICEGATE_EMBEDDED:
@@ -97,7 +97,15 @@ class Command(BaseCommand):
         )
         if installation.sink_port is not None:
             supervisor.start(plans.plan_workload(installation))
-        self._greet(fresh)
+        for line in greet(
+            port=settings.SLUICEGATE_PORT,
+            data_dir=self.data_dir,
+            password=fresh.get("password"),
+            key=fresh.get("key"),
+            drills=settings.SLUICEGATE_DRILLS,
+        ):
+            self._print(line)
+        self._say(f"up after {time.monotonic() - self.started_at:.1f} s")
 
     def _start_server(self, supervisor: Supervisor) -> None:
         binary = server.find_binary()
@@ -116,7 +124,7 @@ class Command(BaseCommand):
         )
         megabytes = settings.SLUICEGATE_MAX_MEMORY_BYTES // (1024 * 1024)
         self._say(
-            f"redis: {binary.name} in {_shown(self.data_dir / 'redis')}, append-only file "
+            f"redis: {binary.name} in {shown(self.data_dir / 'redis')}, append-only file "
             f"{settings.SLUICEGATE_DURABILITY}, at most {megabytes} MiB"
         )
         child = supervisor.start(plans.plan_server(binary, configuration, self.data_dir))
@@ -128,12 +136,14 @@ class Command(BaseCommand):
         health = open_gate().health()
         if health["state"] in ("down", "timeout", "auth", "error"):
             raise server.ServerMissing(
-                f"the server that SLUICEGATE_REDIS_URL names does not serve ({health['state']}): {health['detail']}"
+                f"the server that SLUICEGATE_REDIS_URL names does not serve: "
+                f"{health['state']}, {health['detail']}"
             )
         self._say(f"redis: {health.get('version')} at the address in SLUICEGATE_REDIS_URL, {health['state']}")
         if health.get("policy") not in (None, "noeviction"):
             self._say(
-                f"redis: WARNING: maxmemory-policy is {health['policy']}; accepted jobs may be evicted; set noeviction"
+                f"redis: WARNING: maxmemory-policy is {health['policy']}: "
+                "accepted jobs may vanish; set noeviction"
             )
 
     def _prepare(self) -> dict[str, str]:
@@ -162,36 +172,6 @@ class Command(BaseCommand):
                 f"port {port} is taken; set SLUICEGATE_PORT to a free one, for instance {ports.find_free()}"
             )
 
-    def _greet(self, fresh: dict[str, str]) -> None:
-        base = f"http://127.0.0.1:{settings.SLUICEGATE_PORT}"
-        password = (
-            f"password {fresh['password']} (shown once, kept in {_shown(self.data_dir / 'operator_password')})"
-            if "password" in fresh
-            else _where("password", "SLUICEGATE_OPERATOR_PASSWORD", self.data_dir / "operator_password")
-        )
-        job = (
-            '{"task": "drill.echo", "args": ["hello"]}'
-            if settings.SLUICEGATE_DRILLS
-            else (
-                '{"task": "images.thumbnail", "kwargs": {"sample": {"width": 640, "height": 480, "seed": 1}}, "queue": "bulk"}'
-            )
-        )
-        key = fresh.get("key") or (
-            f"$(cat {shlex.quote(str(_shown(self.data_dir / 'api_key')))})"
-            if "SLUICEGATE_API_KEY" not in os.environ
-            else "$SLUICEGATE_API_KEY"
-        )
-        for line in (
-            f"look at   {base}/",
-            f"log in    user operator, {password}",
-            f"submit    curl -H \"Authorization: Bearer {key}\" -H 'Content-Type: application/json' "
-            f"-d '{job}' {base}/api/v1/jobs",
-            f"data      {_shown(self.data_dir)}: database, Redis files, secrets; logs in {_shown(self.data_dir / 'log')}",
-            "stop      Ctrl-C",
-        ):
-            self._print(line)
-        self._say(f"up after {time.monotonic() - self.started_at:.1f} s")
-
     def _say(self, text: str) -> None:
         self._print(f"{time.strftime('%H:%M:%S')} {text}")
 
@@ -200,13 +180,4 @@ class Command(BaseCommand):
             print(text, flush=True)
         except OSError:
             # The terminal is gone: what is running is stopped all the same, and in order.
-            sys.stdout = open(os.devnull, "w")
-
-
-def _where(what: str, variable: str, path: Path) -> str:
-    return f"{what} as {variable} says" if os.environ.get(variable) else f"{what} in {_shown(path)}"
-
-
-def _shown(path: Path) -> Path:
-    """Relative to where the person stands, when that is shorter."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 it lives as long as the process
