@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workers.bench.comparison import Aim, Comparison, measure_pairs
-from workers.bench.report import format_table
+from workers.bench.report import format_row
 
 
 def test_who_goes_first_alternates() -> None:
@@ -25,10 +25,10 @@ def test_the_ratio_is_that_of_pairs_and_not_of_medians() -> None:
     assert document["ratio"]["median"] == 2
     assert (document["ratio"]["min"], document["ratio"]["max"]) == (1, 4)
     assert document["met"] is True
-    assert "met" in format_table([compared])
+    assert " met" in format_row(compared)
 
 
 def test_an_aim_from_above_is_not_met_by_more() -> None:
     compared = Comparison("bytes", "bytes", ("gate", "stock"), (12,), (10,), Aim(1.15, at_least=False))
     assert compared.as_document()["met"] is False
-    assert "NOT met" in format_table([compared])
+    assert "NOT met" in format_row(compared)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +35,18 @@ def format_environment(environment: dict[str, Any]) -> str:
     return f"{server}\n{rest}\n{settings}"
 
 
-def format_table(comparisons: Sequence[Comparison]) -> str:
-    """One row a measurement: median (min to max) of both columns, then the ratio of pairs."""
-    lines = [f"{'':<20}{'gate':>26}{'stock':>26}{'ratio of pairs':>22}  aim"]
-    for comparison in comparisons:
-        row = comparison.as_document()
-        first, second = comparison.sides
-        aim = "" if row["aim"] is None else f"{row['aim']} {'met' if row['met'] else 'NOT met'}"
-        figures = f"{_cell(row[first]):>26}{_cell(row[second]):>26}{_cell(row['ratio'], 2):>22}"
-        lines.append(f"{row['name']:<20}{figures}  {aim}")
-        columns = "" if comparison.sides == ("gate", "stock") else f"; columns: {first}, {second}"
-        lines.append(f"    {row['unit']}; {row['note']}{columns}")
-    return "\n".join(lines)
+def format_header() -> str:
+    return f"{'':<20}{'gate':>26}{'stock':>26}{'ratio of pairs':>22}  aim"
+
+
+def format_row(comparison: Comparison) -> str:
+    """Median (min to max) of both columns, then the ratio of pairs; under it what was measured."""
+    row = comparison.as_document()
+    first, second = comparison.sides
+    aim = "" if row["aim"] is None else f"{row['aim']} {'met' if row['met'] else 'NOT met'}"
+    figures = f"{_cell(row[first]):>26}{_cell(row[second]):>26}{_cell(row['ratio'], 2):>22}"
+    columns = "" if comparison.sides == ("gate", "stock") else f"; columns: {first}, {second}"
+    return f"{row['name']:<20}{figures}  {aim}\n    {row['unit']}; {row['note']}{columns}"
 
 
 def _cell(summary: dict[str, Any] | None, digits: int = 0) -> str:

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ...bench.comparison import Comparison
 from ...bench.measurements import MEASUREMENTS
-from ...bench.report import describe_environment, format_environment, format_table
+from ...bench.report import describe_environment, format_environment, format_header, format_row
 from ...bench.sides import Bench
 from ...supervise.server import ServerMissing, find_binary
 
@@ -38,6 +38,9 @@ class Command(BaseCommand):
         except ServerMissing as exc:
             raise CommandError(str(exc)) from exc
         environment = describe_environment(binary, options["rounds"])
+        is_json = options["json"]
+        if not is_json:
+            self.stdout.write(f"{format_environment(environment)}\n{format_header()}")
         found: list[Comparison] = []
         failures: dict[str, str] = {}
         # The socket's path must stay below 104 characters, whatever TMPDIR is.
@@ -46,22 +49,19 @@ class Command(BaseCommand):
             for name in options["only"] or list(MEASUREMENTS):
                 print(f"bench: {name}, {options['rounds']} rounds", file=sys.stderr, flush=True)
                 try:
-                    found += MEASUREMENTS[name](bench, options["rounds"])
+                    comparisons = MEASUREMENTS[name](bench, options["rounds"])
                 except (TimeoutError, RuntimeError, OSError) as exc:
                     failures[name] = str(exc)
-        self._show(environment, found, failures, as_json=options["json"])
-        if failures:
-            raise CommandError(f"not measured: {', '.join(failures)}")
-
-    def _show(
-        self, environment: dict[str, Any], found: list[Comparison], failures: dict[str, str], *, as_json: bool
-    ) -> None:
-        if as_json:
+                    continue
+                found += comparisons
+                if not is_json:
+                    self.stdout.write("\n".join(format_row(comparison) for comparison in comparisons))
+                    self.stdout.flush()
+        if is_json:
             rows = [comparison.as_document() for comparison in found]
             document = {"environment": environment, "measurements": rows, "failures": failures}
             self.stdout.write(json.dumps(document, indent=2))
-            return
-        self.stdout.write(format_environment(environment) + "\n")
-        self.stdout.write(format_table(found))
-        for name, reason in failures.items():
-            self.stdout.write(f"{name}: not measured: {reason}")
+        if failures:
+            raise CommandError(
+                "not measured: " + "; ".join(f"{name}: {why}" for name, why in failures.items())
+            )
