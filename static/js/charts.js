@@ -56,7 +56,14 @@ export class Charts {
     this.overlay = new Overlay(this.under, this.over, this.box);
     this.colours = colours();
     document.addEventListener("themechange", () => { this.colours = colours(); this.again(); });
-    new ResizeObserver(() => this.again()).observe(this.box);
+    // Reading a width makes the browser lay the page out: it is taken only when it changes.
+    this.width = 0;
+    new ResizeObserver((entries) => {
+      const width = Math.floor(entries[0].contentRect.width);
+      if (width === this.width) return;
+      this.width = width;
+      this.again();
+    }).observe(this.box);
     loadPlotly().then((plotly) => { this.plotly = plotly; this.note.hidden = true; this.again(); }, (error) => { setText(this.note, `No charts: ${error.message}. Rows and figures above are complete.`); });
   }
 
@@ -68,7 +75,7 @@ export class Charts {
   update(frame, order, state, nowMs) {
     this.last = /** @type {[Frame, string[], string, number]} */ ([frame, order, state, nowMs]);
     const range = this.history.range;
-    const width = this.box.clientWidth;
+    const width = this.width;
     if (!width || document.hidden) return;
     const narrow = width < 620;
     setText(this.title, this.heldAt ? `${range.words}, held at ${clock(this.heldAt)}` : range.words);
