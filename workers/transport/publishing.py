@@ -104,7 +104,7 @@ class ClosedQueues:
     REASONS = frozenset({"count", "bytes", "cost", "age", "tenant", "mode"})
 
     def __init__(self) -> None:
-        self._until: dict[tuple[str, str], tuple[float, str, float]] = {}
+        self._until: dict[tuple[str, str], tuple[float, AdmissionRefused]] = {}
         self._counts: dict[tuple[str, str, str], int] = {}
         self._lock = threading.Lock()
 
@@ -118,22 +118,22 @@ class ClosedQueues:
             with self._lock:
                 if len(self._until) > 1000:
                     self._until.clear()
-                self._until[(asked, tenant)] = (time.monotonic() + hold, refusal.reason, refusal.retry_after)
+                self._until[(asked, tenant)] = (time.monotonic() + hold, refusal)
 
     def check(self, queue: str, tenant: str) -> AdmissionRefused | None:
         """The refusal that stands for this queue and tenant now; counts it as made."""
         found = self._until.get((queue, tenant))
         if found is None:
             return None
-        until, reason, retry_after = found
+        until, known = found
         if time.monotonic() >= until:
             with self._lock:
                 self._until.pop((queue, tenant), None)
             return None
         with self._lock:
-            key = (queue, tenant, reason)
+            key = (known.queue, tenant, known.reason)
             self._counts[key] = self._counts.get(key, 0) + 1
-        return AdmissionRefused(queue, reason, retry_after)
+        return AdmissionRefused(known.queue, known.reason, known.retry_after)
 
     def take_counts(self) -> dict[tuple[str, str, str], int]:
         with self._lock:
