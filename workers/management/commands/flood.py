@@ -90,7 +90,7 @@ class Command(BaseCommand):
         manner.add_argument(
             "--api-key", action="append", default=[], help="KEY, or TENANT=KEY; may be given again"
         )
-        manner.add_argument("--senders", type=int, help="threads (16 for http, 4 for celery)")
+        manner.add_argument("--senders", type=int, help="threads (16 for http, 2 for celery)")
         shown = parser.add_argument_group("what is shown")
         shown.add_argument("--watch", action="store_true", help="the gate's own highest readings beside it")
         shown.add_argument("--until-drained", action="store_true", help="and how long the backlog took to go")
@@ -226,7 +226,7 @@ def _manner(options: dict[str, Any], source: random.Random) -> Manner:
 
 
 def _senders(options: dict[str, Any]) -> int:
-    return options["senders"] or (16 if options["via"] == "http" else 4)
+    return options["senders"] or (16 if options["via"] == "http" else 2)
 
 
 def _celery_app() -> Celery:
