@@ -103,10 +103,18 @@ function drawMeasures(q) {
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
     ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
     ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
-    ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
+    ["promise", promise(q.objective)], ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
     ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
   ])]);
+}
+
+/** Is the completion promise kept? @param {any} o */
+function promise(o) {
+  if (!o) return h("span", { class: "quiet" }, "none is declared");
+  const said = `${percent(o.objective_share)} within ${duration(o.objective_s * 1000)}`;
+  if (!isKnown(o.attained)) return `${said}; unknown: ${o.unknown?.attained || "not measured"}`;
+  return h("span", {}, shape(o.attained >= o.objective_share ? "ring" : "triangle"), `${said}; ${percent(o.attained)} of those begun in the last 60\u00a0s`);
 }
 
 function drawTenants(q, frame) {
