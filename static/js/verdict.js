@@ -1,5 +1,6 @@
 // Is it all right, and if not: where, since when, what comes, what helps? The sentence on top.
 import { $, h, swap } from "./dom.js";
+import { isUntouched } from "./frame.js";
 import { live } from "./live.js";
 import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
@@ -52,7 +53,7 @@ export class Verdict {
 
   /** @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */
   update(frame, state, ageMs) {
-    const verdict = state === "live" ? frame.verdict || { shape: "dashed", headline: "The monitor gave no verdict.", lines: [] } : staleVerdict(frame, state, ageMs);
+    const verdict = state !== "live" ? staleVerdict(frame, state, ageMs) : firstVerdict(frame) || frame.verdict || { shape: "dashed", headline: "The monitor gave no verdict.", lines: [] };
     const text = JSON.stringify(verdict);
     const skeleton = text.replace(/\d[\d.,]*/g, "#");
     const now = performance.now();
@@ -68,6 +69,13 @@ export class Verdict {
     swap(this.lines, verdict.lines.join("\n"), () => verdict.lines.flatMap((line, i) => [i ? " " : "", ...marked(line, names)]));
     if (isNew) document.title = `${verdict.shape === "ring" ? "" : `${verdict.headline.split(":")[0]} - `}Sluicegate ${frame.installation || ""}`.trim();
   }
+}
+
+/** Nothing was ever offered: in bounds would be true and say nothing. @param {import("./frame.js").Frame} frame */
+function firstVerdict(frame) {
+  if (!frame.queues.length || !isUntouched(frame) || frame.mode !== "normal" || frame.verdict?.shape !== "ring") return null;
+  const left = (frame.workers || []).some((w) => w.state === "live") ? "One step is left." : "Two steps are left.";
+  return { shape: "dashed", headline: "Nothing has been offered yet. The gate is open and its bounds are set.", lines: ["This page will show, per queue, how old the oldest waiting job is against its guard, what is accepted and refused, and when a backlog will be gone.", left] };
 }
 
 /** What can be said without a fresh frame. @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */
