@@ -33,6 +33,9 @@ from .request import GateRequest
 
 transport.register()
 
+#: Celery's own default of ``worker_prefetch_multiplier``.
+CELERYS_PREFETCH_MULTIPLIER = 4
+
 #: How often a blocked producer tries again, in s.
 BLOCK_STEP_S = 0.2
 
@@ -198,9 +201,6 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
     app = getattr(instance, "app", None)
     if app is None or not registry.is_hooked(app):
         return
-    if app.conf.worker_prefetch_multiplier == 4:
-        # Celery's default. A claimed job cannot be overtaken any more, so priority needs a small prefetch.
-        app.conf.worker_prefetch_multiplier = 1
     # A result that cannot be stored for a moment must not fail a job that is done.
     app.conf.result_backend_always_retry = True
     app.finalize()
@@ -210,6 +210,22 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
         task.acks_on_failure = True
         task.acks_on_timeout = True
         task.Request = _gate_request_for(task.Request)
+
+
+@signals.worker_init.connect
+def _hold_little(sender: Any = None, **_: Any) -> None:
+    """A claimed job cannot be overtaken any more, so a worker holds no more than it can run.
+
+    The command line hands Celery's default multiplier on as if it were asked for, so it is set here, after
+    the command line and before the consumer is made.
+    """
+    app = getattr(sender, "app", None)
+    if app is None or not registry.is_hooked(app):
+        return
+    if sender.prefetch_multiplier == CELERYS_PREFETCH_MULTIPLIER:
+        sender.prefetch_multiplier = 1
+    if "solo" in str(sender.pool_cls):
+        sender.concurrency = 1
 
 
 @functools.cache
