@@ -16,7 +16,7 @@ from kombu.transport import redis as stock
 from kombu.transport import virtual
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
-from redis.exceptions import NoScriptError
+from redis.exceptions import NoScriptError, OutOfMemoryError
 
 from ..admission import envelope
 from ..admission.messages import offer_from_message
@@ -39,6 +39,13 @@ PATIENCE_S = 30.0
 
 #: How long a job of an unknown task waits for a worker that knows it, and how often it is tried.
 UNKNOWN_TASK_GRACE_S, UNKNOWN_TASK_RETRY_MS = 30.0, 1_000
+
+
+#: Adds a binding to a full Redis: a removal first lets the rest of a script pass.
+_BIND = """
+redis.call('DEL', KEYS[1] .. ':nothing')
+for _, key in ipairs(KEYS) do redis.call('SADD', key, ARGV[1]) end
+"""
 
 
 class QoS(stock.QoS):
@@ -209,7 +216,8 @@ class GateChannel(_Base):
         connection = self.client.connection
         if self._claim_next:
             room = self.qos.can_consume_max_estimate()
-            most = MOST_PER_CLAIM if room is None else max(1, min(room, MOST_PER_CLAIM))
+            # Before the worker has said how many it wants, one: what is taken cannot be overtaken.
+            most = 1 if room is None else max(1, min(room, MOST_PER_CLAIM))
             self._poll_kind = "claim"
             command: list[Any] = ["EVALSHA", scripts.sha("claim"), 1, self.gate_root]
             command += [registry.about.name, most, *gated]
@@ -297,6 +305,19 @@ class GateChannel(_Base):
         raise Empty
 
     # Queue administration.
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        """A worker that starts while Redis is full is how it drains: its bindings must get in."""
+        try:
+            super()._queue_bind(exchange, routing_key, pattern, queue)
+        except OutOfMemoryError:
+            tables = [self.keyprefix_queue]
+            if queue not in self._expires:
+                tables.append(self.keyprefix_binding_permanent)
+            names = [self.global_keyprefix + table % (exchange,) for table in tables]
+            member = self.sep.join([routing_key or "", pattern or "", queue or ""])
+            with self.conn_or_acquire() as client:
+                client.execute_command("EVAL", _BIND, len(names), *names, member)
 
     def _size(self, queue: str) -> int:
         if not registry.is_task_queue(queue):
