@@ -310,6 +310,14 @@ def test_urgent_work_overtakes_what_waits(bench: Bench) -> None:
         result.get(timeout=20)
 
 
+def test_a_worker_holds_no_more_than_it_can_run(bench: Bench, pool: str) -> None:
+    results = [bench.task("note").delay(a_name(), 0.5) for _ in range(8)]
+    slots, seen = 1 if pool == "solo" else 2, 0
+    while bench.operation(results[-1].id).status != "succeeded":
+        seen = max(seen, bench.totals()["in_flight"])
+    assert seen == slots
+
+
 def test_a_huge_result_does_not_fill_the_records(bench: Bench) -> None:
     result = bench.task("give_much").delay(a_name(), 3_000_000)
     operation = bench.await_status(result.id, "succeeded")
