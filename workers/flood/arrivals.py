@@ -113,7 +113,10 @@ def arrive_from_trace(
             queue=queue_of_requested(job.requested_s),
             tenant="unknown" if job.group is None else f"group-{job.group}",
             args=(round(min(sleep_cap_s, run_s * scale), 4),),
-            cost_ms=None if job.requested_s is None else max(1, round(job.requested_s * scale * 1000)),
+            # What is asked for is capped like what is used, or a short sleep would be declared as hours.
+            cost_ms=None
+            if job.requested_s is None
+            else max(1, round(min(sleep_cap_s, job.requested_s * scale) * 1000)),
         )
 
 
