@@ -1,0 +1,52 @@
+"""Show and set modes from the command line."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ...actions import set_mode
+from ...actions.actor import Actor, NotPossible
+from ...actions.gate import open_gate
+from ...exceptions import StoreUnavailable
+
+
+class Command(BaseCommand):
+    help = "Show the modes, or set one: mode set draining --queue bulk --reason 'deploy' --until drained"
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True)
+        verbs.add_parser("show", help="the modes in force")
+        change = verbs.add_parser("set", help="set the mode of the installation or of a queue")
+        change.add_argument("mode", choices=set_mode.SETTABLE)
+        change.add_argument("--queue", default=set_mode.EVERYWHERE, help="a queue (the installation)")
+        change.add_argument("--reason", required=True, help="kept in the journal")
+        change.add_argument("--until", help="an ISO 8601 time, or drained")
+        change.add_argument("--pin", action="store_true", help="also against other operators; needs --until")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            getattr(self, f"_{options['verb']}")(options)
+        except NotPossible as fault:
+            raise CommandError(fault.detail) from fault
+        except StoreUnavailable as fault:
+            raise CommandError(str(fault)) from fault
+
+    def _show(self, options: dict[str, Any]) -> None:
+        for scope, mode in sorted(open_gate().read_modes().items()):
+            name = "installation" if scope == set_mode.EVERYWHERE else scope
+            self.stdout.write(f"{name}\t{mode['mode']}\tby {mode['by']}\t{mode['reason']}")
+
+    def _set(self, options: dict[str, Any]) -> None:
+        set_mode.execute(
+            Actor(getpass.getuser(), "admin", "cli"),
+            store=open_gate(),
+            mode=options["mode"],
+            scope=options["queue"],
+            reason=options["reason"],
+            until=options["until"],
+            pinned=options["pin"],
+        )
+        self._show(options)
