@@ -270,7 +270,7 @@ for _, verdict in ipairs(accepted) do
     bump(q, n, 'accepted', 1)
     if o.ro then bump(q, n, 'replayed', 1) end
     if verdict[7] then bump(q, n, 'over_bound', 1) end
-    redis.call('ZADD', root .. 'tenants:' .. q, now, n)
+    meet(q, n)
     local cancelled = false
     if verdict[6] then
       -- A later link of an admitted canvas. Where the link before it was cancelled, it ends here.
@@ -324,6 +324,9 @@ for _, verdict in ipairs(verdicts) do
   end
 end
 flush()
+for _, verdict in ipairs(verdicts) do
+  if verdict[2] == 'refused' then let_stranger_expire(verdict[3], verdict.n) end
+end
 -- What was refused stays on its inlet, unless its queue declares to drop it; what is known already is
 -- taken off without a second life.
 local DROPS = {drop_newest = true, sample = true}

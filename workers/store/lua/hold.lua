@@ -10,7 +10,7 @@ local id, q, n = ARGV[3], gated(ARGV[4]), ARGV[5]
 local rec = {t = ARGV[6], q = q, n = n, b = #ARGV[2], c = 0, a = now, er = {type = ARGV[8], message = ARGV[9], traceback = ''}}
 bump(q, n, 'offered', 1)
 bump(q, n, 'accepted', 1)
-redis.call('ZADD', root .. 'tenants:' .. q, now, n)
+meet(q, n)
 redis.call('HSET', root .. 'payloads', id, ARGV[2])
 quarantine(id, rec, ARGV[7])
 flush()

@@ -12,4 +12,5 @@ for i = 1, #ARGV, 4 do
   bump(q, n, 'refused:' .. ARGV[i + 2], by)
 end
 flush()
+for i = 1, #ARGV, 4 do let_stranger_expire(gated(ARGV[i]), ARGV[i + 1]) end
 return cmsgpack.pack({now})

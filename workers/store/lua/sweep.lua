@@ -14,7 +14,7 @@ if #links > 0 then
   redis.call('HDEL', root .. 'links', unpack(links))
   removed = removed + #links
 end
-local WORKER_MS, TENANT_MS = 300000, 86400000
+local WORKER_MS = 300000
 local silent = redis.call('ZRANGEBYSCORE', root .. 'workers', '-inf', now - WORKER_MS, 'LIMIT', 0, most)
 if #silent > 0 then
   redis.call('ZREM', root .. 'workers', unpack(silent))

@@ -46,6 +46,16 @@ local function flush()
   bumps = {}
 end
 
+-- A tenant is known from its first acceptance until a day after its last (sweep.lua). The counters of one
+-- that was only ever refused go by themselves, or names made up by a stranger would fill the memory.
+local TENANT_MS = 86400000
+local function meet(q, n)
+  if redis.call('ZADD', root .. 'tenants:' .. q, now, n) == 1 then redis.call('PERSIST', tenant_key(q, n)) end
+end
+local function let_stranger_expire(q, n)
+  if not redis.call('ZSCORE', root .. 'tenants:' .. q, n) then redis.call('PEXPIRE', tenant_key(q, n), TENANT_MS) end
+end
+
 -- A record holds its times only where they differ: o (offered) and e (eligible) default to a (accepted).
 local function read_record(id)
   local raw = redis.call('HGET', root .. 'ops', id)
