@@ -211,6 +211,22 @@ def test_a_task_of_unknown_cost_gets_what_was_measured(store: Store) -> None:
     assert operation.cost_ms == 777
 
 
+def test_counters_of_a_tenant_that_was_only_refused_expire_and_others_do_not(store: Store) -> None:
+    store.publish_policy("normal", {"max_count": 1}, version=2)
+
+    def expires(tenant: str) -> bool:
+        return store.client.pttl(f"{store.root}tenant:normal|{tenant}") > 0
+
+    store.admit([an_offer(tenant="known")])
+    for tenant in ("stranger", "known"):
+        assert store.admit([an_offer(tenant=tenant)])[0].reason == "count"
+    store.report_refusals({("normal", "far stranger", "count"): 3})
+    assert [expires(t) for t in ("known", "stranger", "far stranger")] == [False, True, True]
+    store.publish_policy("normal", {}, version=3)
+    store.admit([an_offer(tenant="stranger")])
+    assert not expires("stranger")
+
+
 def test_names_of_tenants_may_be_anything(store: Store) -> None:
     names = ["a", "A", "名前", "x|y", "x:y", "{z}", "%s", "\n", "'", "🜁" * 50]
     for name in names:
