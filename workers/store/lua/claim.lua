@@ -136,6 +136,8 @@ while #jobs < most and skipped < 50 do
         bump(q, n, 'bytes', -rec.b); bump(q, n, 'cost_ms', -rec.c)
         finish(id, rec, 'lost')
       else
+        bump(q, n, 'bytes', -redis.call('HSTRLEN', root .. 'payloads', id))
+        redis.call('HDEL', root .. 'payloads', id)
         bump(q, n, 'lost', 1)
       end
     else

@@ -218,6 +218,12 @@ local function promote(q, most)
       bump(q, rec.n, 'depth', 1)
       bump(q, rec.n, 'cost_ms', rec.c)
       ring(q)
+    else
+      -- Its record was deleted from under the gate. Whose it was is not known any more.
+      bump_key(totals_key(q), 'bytes', -redis.call('HSTRLEN', root .. 'payloads', id))
+      bump_key(totals_key(q), 'delayed', -1)
+      bump_key(totals_key(q), 'lost', 1)
+      redis.call('HDEL', root .. 'payloads', id)
     end
   end
   return #due / 2
