@@ -349,8 +349,20 @@ def test_data_deleted_under_the_gate_is_said_to_be_lost(store: Store, gone: str)
     if gone == "payloads":
         assert status_of(store, offer.id) == "lost"
     else:
-        # What the record held is not known any more: the rest of its traces goes with the test.
+        # What the record alone held, its cost, is not known any more and goes with the test.
+        assert audit.totals(store, "normal")["bytes"] == 0
         store.client.flushall()
+
+
+def test_a_delayed_job_whose_record_was_deleted_is_said_to_be_lost_when_due(store: Store) -> None:
+    store.admit([an_offer(id="gone", delay_ms=3_600_000)])
+    store.client.hdel(store.root + "ops", "gone")
+    store.client.zadd(store.root + "delayed:normal", {"gone": 1})
+    store.promote(["normal"])
+    row = audit.totals(store, "normal")
+    assert (row["accepted"], row["delayed"], row["bytes"], row["lost"]) == (1, 0, 0, 1)
+    assert not store.client.exists(store.root + "payloads")
+    store.client.flushall()  # its tenant is not known any more
 
 
 def test_a_restarted_server_knows_the_scripts_again(store: Store) -> None:
