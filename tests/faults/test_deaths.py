@@ -16,6 +16,8 @@ from tests.engine.bench import POLICIES, Bench
 from tests.support.waiting import wait_until
 from workers.exceptions import StoreUnavailable
 
+pytestmark = pytest.mark.slow
+
 #: What a dead worker held runs again within this time, with the default lease of 10 s.
 BACK_WITHIN_S = 15.0
 DEFAULT_LEASE: dict[str, dict[str, Any]] = {
