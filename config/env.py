@@ -172,8 +172,8 @@ _ALL: Final = (
         "SLUICEGATE_WORKERS",
         "2",
         "processes",
-        "jobs that the workers of `make up` run at a time",
-        _number(1, 256),
+        "jobs that the workers of `make up` run at a time; 0: only your own workers run",
+        _number(0, 256),
     ),
     Setting("SLUICEGATE_IMPORTS", "none", "modules, by comma", "modules with your own tasks", _words),
     Setting(

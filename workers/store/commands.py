@@ -13,7 +13,7 @@ import redis
 
 from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
-from ..states import TOTALS
+from ..states import DEFAULT_QUEUE, TOTALS
 from . import keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable, word_for
@@ -298,10 +298,12 @@ class Store:
         now = raw["now"]
         policies = {queue: json.loads(document) for queue, document in dict(raw["policies"] or {}).items()}
         workers = [_worker(row) for row in _rows(raw["workers"])]
+        # A worker that consumes a queue without a policy serves the default queue.
+        served = {w["name"]: {q if q in policies else DEFAULT_QUEUE for q in w["queues"]} for w in workers}
         queues = {}
         for name, row in dict(raw["queues"] or {}).items():
             row_totals = _numbers(row["totals"])
-            live = [w for w in workers if name in w["queues"] and now - w["beat_at_ms"] < 10_000]
+            live = [w for w in workers if name in served[w["name"]] and now - w["beat_at_ms"] < 10_000]
             queues[name] = {
                 **_gauges(row_totals),
                 "totals": _counters(row_totals),

@@ -91,7 +91,8 @@ class Command(BaseCommand):
         supervisor.start(plans.plan_web(installation))
         web = supervisor.children[-1]
         supervisor.start(plans.plan_monitor(installation))
-        supervisor.start(plans.plan_workers(installation))
+        if settings.SLUICEGATE_WORKERS:
+            supervisor.start(plans.plan_workers(installation))
         supervisor.wait_until(
             lambda: ports.is_alive(installation.port), child=web, within_s=WEB_READY_S, what="the web process"
         )
