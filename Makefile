@@ -13,7 +13,7 @@ help:
 	@echo "make test    every test, services and browser included"
 	@echo "make lint    ruff, mypy and the rules of who imports whom"
 	@echo "make bench   the gate beside stock Celery"
-	@echo "make soak    faults for SOAK_S seconds (600) against a running gate"
+	@echo "make soak    the long fault tests: sixty kills under load"
 
 # exec, so that the process that make waits for is the supervisor itself.
 up: venv

@@ -341,5 +341,3 @@ def _open_data_dir(text: str) -> Path:
         )
     return data_dir
 
-
-env = read_environment()

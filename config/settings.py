@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from .env import env, socket_path
+from .env import read_environment, socket_path
 from .locations import broker_url, channel_host, database_settings, result_backend
 
+env = read_environment()
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 SECRET_KEY = env.secret_key

@@ -15,7 +15,9 @@ KEPT_FILES: Final = 3
 SHOWN_PER_S: Final = 3
 LINE_MAX: Final = 300
 
-_WARNING = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b|^Traceback|^\S*(Error|Exception):")
+_WARNING = re.compile(r"\b(WARNING|ERROR|CRITICAL)\b")
+#: A job that fails is the installation's daily bread: the room shows it, the log keeps it.
+_OF_JOBS = "celery.app.trace"
 #: An endless line without its end is cut here, so that a child cannot fill our memory.
 _PARTIAL_MAX: Final = 64 * 1024
 
@@ -75,7 +77,7 @@ class ChildLog:
             text = line.decode(errors="replace").rstrip()
             if text:
                 self.last_line = text
-                if self._shows_warnings and _WARNING.search(text):
+                if self._shows_warnings and _WARNING.search(text) and _OF_JOBS not in text:
                     self._show(text)
 
     def close(self) -> None:
