@@ -111,10 +111,18 @@ class Bench:
             self.store.publish_policy(queue, fields, version=1)
 
     def start_worker(self, pool: str, *, slots: int = 2, options: tuple[str, ...] = ()) -> Worker:
-        worker = Worker(self, name=f"w{len(self.workers)}", pool=pool, slots=slots, options=options)
-        self.workers.append(worker)
-        wait_until(worker.is_ready, within_s=60, what=f"the worker {worker.name} to be ready")
-        return worker
+        return self.start_workers(pool, slots=slots, options=options)[0]
+
+    def start_workers(self, *pools: str, slots: int = 2, options: tuple[str, ...] = ()) -> list[Worker]:
+        """A worker of each pool, started together."""
+        started = []
+        for pool in pools:
+            worker = Worker(self, name=f"w{len(self.workers)}", pool=pool, slots=slots, options=options)
+            self.workers.append(worker)
+            started.append(worker)
+        for worker in started:
+            wait_until(worker.is_ready, within_s=60, what=f"the worker {worker.name} to be ready")
+        return started
 
     def _reap(self) -> None:
         own = Store.from_url(self.server.url())

@@ -211,11 +211,10 @@ def test_a_worker_that_is_asked_to_stop_ends_its_job_and_gives_back_the_rest(own
 def test_a_long_job_keeps_its_lease_in_every_pool(own_bench: Bench) -> None:
     own_bench.set_policies({queue: {**fields, "lease_s": 3} for queue, fields in POLICIES.items()})
     results: list[tuple[str, AsyncResult[Any]]] = []
-    for pool in ("solo", "threads", "prefork"):
-        own_bench.start_worker(pool, slots=1)
+    own_bench.start_workers("solo", "threads", "prefork", slots=1)
     for _ in range(3):
         name = a_name()
-        results.append((name, own_bench.task("note").delay(name, 8)))
+        results.append((name, own_bench.task("note").delay(name, 6)))
     for name, result in results:
         own_bench.await_status(result.id, "succeeded", within_s=40)
         assert own_bench.count("start", name) == 1

@@ -51,8 +51,7 @@ class Feeder(threading.Thread):
 
 def storm(bench: Bench, *, worker_kills: int, server_kills: int) -> None:
     dice = random.Random(7)
-    for pool in ("prefork", "threads"):
-        bench.start_worker(pool)
+    bench.start_workers("prefork", "threads")
     feeder = Feeder(bench)
     feeder.start()
     deeds = ["worker"] * worker_kills + ["server"] * server_kills
