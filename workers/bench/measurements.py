@@ -21,7 +21,8 @@ REFUSALS = 3_000
 WARM_UP_JOBS = 100
 #: A worker that does not finish within this is broken, not slow.
 DRAIN_LIMIT_S = 120.0
-POLL_S = 0.04
+#: Looking costs both sides the more, the oftener it is done; a drain takes some seconds.
+POLL_S = 0.1
 
 URGENT_JOBS, URGENT_PER_S, BULK_JOBS, BULK_SECONDS = 200, 20.0, 3_000, 0.01
 
