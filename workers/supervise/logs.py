@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from .greeting import shown
+
 MAX_BYTES: Final = 5 * 1024 * 1024
 KEPT_FILES: Final = 3
 #: Lines of one child on the console in one second; the rest is counted.
@@ -87,7 +89,7 @@ class ChildLog:
         now = time.monotonic()
         if now - self._second >= 1.0:
             if self._held_back:
-                self._say(f"{self.name} | ... {self._held_back} more such lines in {self.path}")
+                self._say(f"{self.name} | ... {self._held_back} more such lines in {shown(self.path)}")
             self._second, self._shown, self._held_back = now, 0, 0
         if self._shown >= SHOWN_PER_S:
             self._held_back += 1

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from .child import Child, ChildPlan
+from .greeting import shown
 from .leftovers import SERVER, Records
 from .logs import ChildLog
 from .parent import ParentWatch
@@ -92,7 +93,8 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ends the children, the last started first; a second signal hurries all but the server."""
-        first = self._stops_asked
+        # A Ctrl-C at the terminal reaches make as well as us: what it did and our own signal are one wish.
+        enough = max(self._stops_asked, 1) + self._parent_stopped
         hurried = False
         for child in reversed(self.children):
             if child.process is None:
@@ -100,7 +102,7 @@ class Supervisor:
             self.say(f"stopping {child.plan.name}")
             while not child.push_stop(at_once=hurried and child.plan.name != SERVER):
                 self._pump()
-                if not hurried and self._stops_asked > max(first, 1):
+                if not hurried and self._stops_asked > enough:
                     hurried = True
                     self.say("hurrying")
             self._drain(child)
@@ -128,7 +130,7 @@ class Supervisor:
                 self.records.forget(child.plan.name)
                 self.say(
                     f"{child.plan.name} ended ({_describe(code)}); "
-                    f"it starts again in {wait_s:g} s; see {child.log.path}"
+                    f"it starts again in {wait_s:g} s; see {shown(child.log.path)}"
                 )
             elif child.starts_again_at is not None and now >= child.starts_again_at:
                 self._launch(child)
