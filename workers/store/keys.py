@@ -4,7 +4,7 @@ All keys of one gate begin with its root, ``sluicegate:{GATE}:``. The braces are
 that a cluster keeps a gate in one slot. The scripts are given the root and build the same names
 (``lua/includes/base.lua``); a test compares the two.
 
-Placeholders: Q queue, N tenant, S number of a 10 s slot.
+Placeholders: Q queue, N tenant, S number of a 10 s slot, T tenant as its length, ``|`` and its name.
 
 =====================  ======  ==========================================================
 key                    type    meaning
@@ -35,11 +35,11 @@ schedule               hash    virtual times of the weighted queues, counts of s
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
-order:Q|N|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
-coalesce:Q|N|KEY       string  the newest operation of a coalescing key, a day
-sequence:Q|N|KEY       string  the newest source sequence of a key, a day
+order:Q|T|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
+coalesce:Q|T|KEY       string  the newest operation of a coalescing key, a day
+sequence:Q|T|KEY       string  the newest source sequence of a key, a day
 fence:RESOURCE         string  the newest epoch that wrote to a resource, a day
-idempotency:N|KEY      hash    id and body hash of a keyed submit, a day
+idempotency:T|KEY      hash    id and body hash of a keyed submit, a day
 epoch                  string  the newest fencing epoch
 frame                  string  the newest frame (JSON)
 lease:NAME             string  holder of a leadership lease

@@ -148,13 +148,13 @@ end
 -- coalesce: the operation that this one replaces, if one of its key still waits.
 local function superseded_by(o, q, p)
   if not o.ck or p.may_coalesce == 0 then return nil end
-  local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. o.n .. '|' .. o.ck)
+  local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. owned(o.n, o.ck))
   local rec = id and id ~= o.i and not replaced[id] and read_record(id)
   if rec and (rec.s == 'waiting' or rec.s == 'delayed') and not rec.ok then return id, rec end
   return nil
 end
 
-local function sequence_key(o, q) return root .. 'sequence:' .. q .. '|' .. o.n .. '|' .. (o.ok or o.ck or '') end
+local function sequence_key(o, q) return root .. 'sequence:' .. q .. '|' .. owned(o.n, o.ok or o.ck or '') end
 
 local verdicts, accepted, fresh, keyed = {}, {}, {}, {}
 local refusal
@@ -179,10 +179,12 @@ for i = 5, #ARGV, 2 do
     bump(q, o.n, 'tombstone_hits', 1)
     verdict = {o.i, 'duplicate', q, 'cancelled'}
   elseif o.ik then
-    local slot = o.n .. '|' .. o.ik
+    local slot = owned(o.n, o.ik)
     local known = keyed[slot] or redis.call('HMGET', root .. 'idempotency:' .. slot, 'id', 'hash')
     if known[1] then
-      if known[2] == (o.ih or '') then verdict = {known[1], 'duplicate', q, 'pending'}
+      if known[2] == (o.ih or '') then
+        local first = read_record(known[1])
+        verdict = {known[1], 'duplicate', q, first and first.s or 'pending'}
       else verdict = {o.i, 'conflict', q, known[1]} end
       verdict.fresh = keyed[slot] and true
     end
@@ -229,7 +231,7 @@ for i = 5, #ARGV, 2 do
       verdict.old = old_id
       accepted[#accepted + 1] = verdict
       fresh[o.i] = {s = 'waiting', r = o.r}
-      if o.ik then keyed[o.n .. '|' .. o.ik] = {o.i, o.ih or ''} end
+      if o.ik then keyed[owned(o.n, o.ik)] = {o.i, o.ih or ''} end
       if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
       v.bytes = v.bytes + o.b
       local t = tenant_view(q, o.n)
@@ -296,7 +298,7 @@ for _, verdict in ipairs(accepted) do
       end
       enqueue_in_order(id, rec, (o.d or 0) > 0 and now + o.d or nil, score)
       local DAY_MS = 86400000
-      if o.ck then redis.call('SET', root .. 'coalesce:' .. q .. '|' .. n .. '|' .. o.ck, id, 'PX', DAY_MS) end
+      if o.ck then redis.call('SET', root .. 'coalesce:' .. q .. '|' .. owned(n, o.ck), id, 'PX', DAY_MS) end
       if o.sq then redis.call('SET', sequence_key(o, q), string.format('%.0f', o.sq), 'PX', DAY_MS) end
       write_record(id, rec)
       if o.l then
@@ -307,7 +309,7 @@ for _, verdict in ipairs(accepted) do
       end
     end
     if o.ik then
-      local key = root .. 'idempotency:' .. n .. '|' .. o.ik
+      local key = root .. 'idempotency:' .. owned(n, o.ik)
       redis.call('HSET', key, 'id', id, 'hash', o.ih or '')
       redis.call('PEXPIRE', key, 86400000)
     end

@@ -15,6 +15,8 @@ local function to_ms(score) return BASE_MS + math.floor(score / STEPS) end
 
 local function totals_key(q) return root .. 'totals:' .. q end
 local function tenant_key(q, n) return root .. 'tenant:' .. q .. '|' .. n end
+-- A tenant's own name for something. The length keeps "a|b" with "c" apart from "a" with "b|c".
+local function owned(n, name) return #n .. '|' .. n .. '|' .. name end
 local function ready_key(q, n) return root .. 'ready:' .. q .. '|' .. n end
 
 -- Counters are gathered and written once at the end, by flush().
@@ -148,7 +150,7 @@ end
 
 -- Operations of one ordering key run one at a time in order of acceptance, over retries: the first of
 -- them stands in the line, the others are parked here and counted as waiting.
-local function order_key(rec) return root .. 'order:' .. rec.q .. '|' .. rec.n .. '|' .. rec.ok end
+local function order_key(rec) return root .. 'order:' .. rec.q .. '|' .. owned(rec.n, rec.ok) end
 local function enqueue_in_order(id, rec, due, score)
   if rec.ok then
     redis.call('ZADD', order_key(rec), score, id)
