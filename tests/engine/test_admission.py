@@ -106,6 +106,15 @@ def test_one_idempotency_key_makes_one_job(store: Store) -> None:
     assert store.size("normal") == 2
 
 
+def test_a_repeated_key_answers_with_what_became_of_the_job(store: Store) -> None:
+    first = an_offer(idempotency_key="k", idempotency_hash="h")
+    store.admit([first])
+    job = store.claim("w", ["normal"])[0]
+    store.settle([Settlement(job.id, job.epoch, "succeeded")])
+    again = store.admit([an_offer(idempotency_key="k", idempotency_hash="h")])[0]
+    assert (again.id, again.status, again.accepted) == (first.id, "succeeded", True)
+
+
 def test_one_idempotency_key_makes_one_job_within_one_call(store: Store) -> None:
     keyed = [an_offer(idempotency_key="k", idempotency_hash="h") for _ in range(3)]
     verdicts = store.admit(keyed)

@@ -372,6 +372,15 @@ def test_a_restarted_server_knows_the_scripts_again(store: Store) -> None:
     assert store.settle([Settlement(job.id, job.epoch, "succeeded")]) == ["settled"]
 
 
+def test_epochs_grow_on_after_the_newest_was_lost(store: Store) -> None:
+    before = put_in_flight(store)
+    store.client.delete(store.root + "epoch")
+    after = put_in_flight(store)
+    assert after.epoch > before.epoch
+    store.client.set(store.root + "epoch", after.epoch + 10_000_000)
+    assert put_in_flight(store).epoch == after.epoch + 10_000_001
+
+
 def test_leadership_has_one_holder(store: Store) -> None:
     assert store.acquire_lease("monitor", "a", 60_000)
     assert store.acquire_lease("monitor", "a", 60_000)

@@ -39,7 +39,7 @@ def documented() -> dict[str, str]:
 
 def pattern_of(name: str) -> str:
     return "".join(
-        ".+" if part in ("Q", "N", "S", "KEY", "NAME", "RESOURCE") else re.escape(part)
+        ".+" if part in ("Q", "N", "T", "S", "KEY", "NAME", "RESOURCE") else re.escape(part)
         for part in re.split(r"([:|])", name)
     )
 

@@ -51,6 +51,20 @@ def test_a_replacement_with_an_older_place_waits_for_who_runs(store: Store) -> N
     assert [job.id for job in store.claim("w", ["normal"], 5)] == ["new"]
 
 
+def test_keys_of_two_tenants_are_never_one(store: Store) -> None:
+    store.publish_policy("normal", {}, version=2)
+    one, two = {"tenant": "a|b"}, {"tenant": "a"}
+    for name in ("ordering_key", "coalesce_key"):
+        store.admit([an_offer(**one, **{name: "c"}), an_offer(**two, **{name: "b|c"})])
+    first = store.admit([an_offer(**one, idempotency_key="c", idempotency_hash="h")])[0]
+    other = store.admit([an_offer(**two, idempotency_key="b|c", idempotency_hash="h")])[0]
+    assert first.id != other.id
+    assert store.admit([an_offer(**one, ordering_key="s", source_sequence=9)])[0].accepted
+    assert store.admit([an_offer(**two, ordering_key="b|s", source_sequence=1)])[0].accepted
+    store.claim("w", ["normal"], 20)
+    assert {rec["s"] for rec in audit.records(store).values()} == {"leased"}
+
+
 KEYS = st.sampled_from([None, "x", "y"])
 
 
