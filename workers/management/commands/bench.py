@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import tempfile
 from argparse import ArgumentParser
@@ -37,6 +38,8 @@ class Command(BaseCommand):
             binary = find_binary()
         except ServerMissing as exc:
             raise CommandError(str(exc)) from exc
+        # A bench that is told to stop takes its servers and workers along.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         environment = describe_environment(binary, options["rounds"])
         is_json = options["json"]
         if not is_json:
