@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -36,6 +37,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.started_at = time.monotonic()
         self.data_dir = Path(settings.SLUICEGATE_DATA_DIR)
+        logging.getLogger("workers").setLevel(logging.WARNING)  # the steps are told in words of our own
         try:
             claim = Claim(self.data_dir)
         except AlreadyClaimed as fault:
