@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import wait_until
 from workers.store import Claimed, Offer, Settlement, Store
+from workers.transport.holdings import Holdings
 
 from . import audit
 from .test_admission import an_offer, make_older
@@ -411,3 +413,23 @@ def test_the_snapshot_says_what_the_raw_keys_hold(store: Store) -> None:
     assert sum(seen["wait_bins"].values()) == 1
     store.settle([Settlement(job.id, job.epoch, "succeeded", run_ms=10)])
     assert sum(store.snapshot()["queues"]["normal"]["service_bins"].values()) == 1
+
+
+def test_workers_take_back_a_dead_ones_job_where_no_monitor_runs(store: Store) -> None:
+    store.publish_policy("normal", {"lease_s": 0.05}, version=2)
+    offer = an_offer()
+    store.admit([offer])
+    job = store.claim("dead", ["normal"], 1)[0]
+    living = Holdings(lambda: store)
+
+    def is_back() -> bool:
+        living.beat()
+        return store.size("normal") == 1
+
+    wait_until(is_back, within_s=10, what="the job to be back")
+    again = store.claim("alive", ["normal"], 1)[0]
+    assert (again.id, again.epoch > job.epoch) == (offer.id, True)
+    operation = store.read_operation(offer.id)
+    assert operation is not None
+    assert operation.lost_count == 1
+    store.forget_worker(living.about.name)

@@ -19,6 +19,10 @@ logger = logging.getLogger("sluicegate.transport")
 #: Seconds between heartbeats. A third of the shortest lease that a policy may ask for.
 BEAT_S = 1.0
 
+#: Every so many heartbeats a worker also takes back leases that ran out, at most so many at a time: where
+#: no monitor runs, a dead worker's jobs must come back all the same.
+BEATS_PER_REAP, MOST_PER_REAP = 3, 20
+
 #: Longest texts that are stored with a failure, in characters.
 MAX_MESSAGE, MAX_TRACEBACK, MAX_RESULT = 2_000, 16_000, 1_000
 
@@ -105,6 +109,7 @@ class Holdings:
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._pid = os.getpid()
+        self._beats = 0
 
     @property
     def store(self) -> Store:
@@ -193,6 +198,9 @@ class Holdings:
         lost, stop = self.store.renew(self.about.name, about, leases)
         if not self.about.started_at_ms:
             self.about.started_at_ms = self.store.clock.now_ms()
+        self._beats += 1
+        if self._beats % BEATS_PER_REAP == 0:
+            self.store.reap(MOST_PER_REAP)
         for h in held:
             if h.id in stop:
                 h.cancel_requested = True
