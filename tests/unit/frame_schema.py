@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workers.metrics.history import COUNTERS
+from workers.states import TOTALS
 
 NUMBER = {"type": ["number", "null"], "minimum": 0}
 WHOLE = {"type": "integer", "minimum": 0}
@@ -24,7 +24,7 @@ def thing(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
 
 
 BOUNDS = thing(dict.fromkeys(("count", "bytes", "cost_ms", "age_s"), NUMBER))
-RATES = thing(dict.fromkeys(COUNTERS, NUMBER))
+RATES = thing(dict.fromkeys(TOTALS, NUMBER))
 PERCENTILES = thing(dict.fromkeys(("p50", "p95", "p99"), WHOLE_OR_NULL))
 DRAIN = thing(
     {
@@ -66,7 +66,7 @@ QUEUE = thing(
         "policy_version": WHOLE_OR_NULL,
         "bounds": BOUNDS,
         "bounds_in_force": BOUNDS,
-        "totals": thing({**dict.fromkeys(COUNTERS, WHOLE), "refused_by": {"type": "object"}}),
+        "totals": thing({**dict.fromkeys(TOTALS, WHOLE), "refused_by": {"type": "object"}}),
         "rates": RATES,
         "wait_ms": PERCENTILES,
         "service_ms": PERCENTILES,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from workers.metrics.history import COUNTERS, History
+from workers.metrics.history import History
+from workers.states import TOTALS
 from workers.store.bins import bin_of_ms
 
 START_MS = 1_800_000_000_000
@@ -30,7 +31,7 @@ POLICY = {
 
 
 def make_queue(**changes: Any) -> dict[str, Any]:
-    totals = {**dict.fromkeys(COUNTERS, 0), "refused_by": {}, **changes.pop("totals", {})}
+    totals = {**dict.fromkeys(TOTALS, 0), "refused_by": {}, **changes.pop("totals", {})}
     return {
         "totals": totals,
         "depth": 0,

@@ -11,12 +11,13 @@ from ..forecast.fullness import nearest_bound
 from ..forecast.load import Load, read_load
 from ..forecast.queue_state import Facts, full_bound, queue_state
 from ..forecast.verdict import Verdict, give_verdict
-from ..metrics.history import COUNTERS, History
+from ..metrics.history import History
 from ..metrics.objective import attainment
 from ..metrics.percentiles import percentiles
 from ..metrics.rates import RATE_WINDOW_MS, difference, queue_rates, sum_rates, unknown_rates
 from ..modes.effect import admits, bounds_in_force, full_bounds, in_force, saturated_share
 from ..modes.redis_health import redis_failed
+from ..states import TOTALS
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
 WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
@@ -226,7 +227,7 @@ def queue_row(
         cost_ms=facts.cost_ms,
     )
     rates = queue_rates(history, load.name)
-    totals = {name: int(queue["totals"].get(name) or 0) for name in COUNTERS}
+    totals = {name: int(queue["totals"].get(name) or 0) for name in TOTALS}
     row: dict[str, Any] = {
         "name": load.name,
         "mode": mode,

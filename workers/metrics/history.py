@@ -8,27 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..states import TOTALS
+
 Snapshot = Mapping[str, Any]
 
 KEPT_MS = 70_000  # the longest window asked for is 60 s
-COUNTERS = (
-    "offered",
-    "accepted",
-    "refused",
-    "started",
-    "succeeded",
-    "failed",
-    "expired",
-    "cancelled",
-    "superseded",
-    "shed",
-    "lost",
-    "quarantined",
-    "retried",
-    "redelivered",
-    "replayed",
-    "over_bound",
-)
 
 
 @dataclass(slots=True)
@@ -94,7 +78,7 @@ def find_loss(before: Snapshot, after: Snapshot) -> str:
     for name, queue in before["queues"].items():
         later = after["queues"].get(name)
         totals, later_totals = queue["totals"], later["totals"] if later else {}
-        for counter in COUNTERS:
+        for counter in TOTALS:
             if (later_totals.get(counter) or 0) < (totals.get(counter) or 0):
                 return "a counter went back: Redis lost data"
     return ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .history import COUNTERS, History
+from ..states import TOTALS
+from .history import History
 
 RATE_WINDOW_MS = 5_000  # DESIGN: rates are per second over the last 5 s
 
@@ -14,14 +15,14 @@ def queue_rates(history: History, queue: str) -> dict[str, Any]:
     """One rate a counter; all null, with the reason beside them, when no honest difference can be taken."""
     latest, earlier = history.latest, history.reference(RATE_WINDOW_MS)
     if latest is None or queue not in latest["queues"]:
-        return unknown_rates(COUNTERS, "no sample of this queue")
+        return unknown_rates(TOTALS, "no sample of this queue")
     if earlier is None:
-        return unknown_rates(COUNTERS, history.why_no_reference(RATE_WINDOW_MS))
+        return unknown_rates(TOTALS, history.why_no_reference(RATE_WINDOW_MS))
     if queue not in earlier["queues"]:
-        return unknown_rates(COUNTERS, "not enough samples yet")
+        return unknown_rates(TOTALS, "not enough samples yet")
     span_s = (int(latest["now_ms"]) - int(earlier["now_ms"])) / 1000
     return difference(
-        earlier["queues"][queue]["totals"], latest["queues"][queue]["totals"], COUNTERS, span_s=span_s
+        earlier["queues"][queue]["totals"], latest["queues"][queue]["totals"], TOTALS, span_s=span_s
     )
 
 
@@ -46,7 +47,7 @@ def unknown_rates(names: Sequence[str], reason: str) -> dict[str, Any]:
     return {**dict.fromkeys(names), "unknown": dict.fromkeys(names, reason)}
 
 
-def sum_rates(many: Sequence[Mapping[str, Any]], names: Sequence[str] = COUNTERS) -> dict[str, Any]:
+def sum_rates(many: Sequence[Mapping[str, Any]], names: Sequence[str] = TOTALS) -> dict[str, Any]:
     """The rate over all queues; unknown as soon as one part of the sum is."""
     total: dict[str, Any] = {}
     unknown: dict[str, str] = {}
