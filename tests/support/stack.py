@@ -138,4 +138,7 @@ class Stack:
 
 def _ask_to_stop_with_parent() -> None:
     """A test run that is killed leaves no installation behind."""
+    # A run started in the background by a script has SIGINT ignored, and its children would inherit that;
+    # a person at a terminal has not.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
