@@ -44,6 +44,7 @@ OUTCOMES: Final = (
     "lost",
     "expired",
     "cancelled",
+    "ignored",  # Celery's Ignore: nothing more comes of this delivery; Task.replace() ends so too
 )
 
 #: Why a job is in quarantine.

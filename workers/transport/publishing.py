@@ -15,6 +15,7 @@ from typing import Any
 
 from ..exceptions import AdmissionRefused
 from ..store import Offer, Verdict
+from ..store.offers import BOUNDS
 
 
 class Collected(Exception):
@@ -101,7 +102,7 @@ class ClosedQueues:
 
     HOLD_S = 0.1
     #: Reasons that say something about the next job too.
-    REASONS = frozenset({"count", "bytes", "cost", "age", "tenant", "mode"})
+    REASONS = BOUNDS | {"mode"}
 
     def __init__(self) -> None:
         self._until: dict[tuple[str, str], tuple[float, AdmissionRefused]] = {}
