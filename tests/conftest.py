@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 # The settings are read when Django is first asked for one, so this comes before every other import: a test
 # never reads or writes the installation in this checkout.
 _OWN_DIR = tempfile.mkdtemp(prefix="sg-tests-")
+#: "postgresql" runs what touches the database on a real server instead of SQLite (`-m database`).
+_DATABASE = os.environ.get("SLUICEGATE_TESTS_DATABASE", "sqlite")
 for _name in [name for name in os.environ if name.startswith("SLUICEGATE_")]:
     del os.environ[_name]
 os.environ["SLUICEGATE_DATA_DIR"] = _OWN_DIR
@@ -19,6 +21,13 @@ os.environ["SLUICEGATE_DRILLS"] = "1"
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 # Playwright runs an event loop in the test's thread; Django would refuse the database there.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+from tests.support.postgres import PostgresServer, find_programs
+
+_DATABASE_SERVER = PostgresServer() if _DATABASE == "postgresql" else None
+if _DATABASE_SERVER is not None:
+    _DATABASE_SERVER.start()
+    os.environ["SLUICEGATE_DATABASE_URL"] = _DATABASE_SERVER.url
 
 import django
 import pytest
@@ -55,7 +64,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
 
 
+def pytest_report_header() -> str:
+    return f"database of the tests: {_DATABASE}"
+
+
 def pytest_unconfigure() -> None:
+    if _DATABASE_SERVER is not None:
+        _DATABASE_SERVER.remove()
     shutil.rmtree(_OWN_DIR, ignore_errors=True)
 
 
@@ -120,6 +135,19 @@ def gate_up() -> Iterator[Callable[..., Stack]]:
         finally:
             stack.kill()
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that runs; a test that stops or freezes it brings it back."""
+    if find_programs() is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("no PostgreSQL on this machine; `make test` installs it where it may")
+        pytest.skip("no PostgreSQL on this machine")
+    server = PostgresServer()
+    server.start()
+    yield server
+    server.remove()
 
 
 @pytest.fixture(scope="session")

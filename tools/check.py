@@ -10,11 +10,25 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / ".venv" / "bin"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+#: pytest's exit code where nothing of what was asked for carries the marker.
+NOTHING_TO_RUN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A program that some tests stand on, and the Debian packages that hold it."""
+
+    name: str
+    packages: tuple[str, ...]
+    is_here: Callable[[], bool]
+    leaves_out: str
 
 
 def main(arguments: list[str]) -> int:
@@ -22,14 +36,19 @@ def main(arguments: list[str]) -> int:
     failed = [name for name, command in _lints() if not _run(name, command)]
     if "--lint-only" in arguments:
         return _conclude(failed, [], started_at)
-    left_out = (
-        [] if _bring_chromium() else ["the browser tests: no Chromium here and none could be installed"]
-    )
-    command = [str(BIN / "python"), "-m", "pytest", *arguments]
-    if left_out:
-        command += ["-m", "not browser"]
-    if not _run("pytest", command):
+    missing = [need for need in NEEDS if not _bring(need)]
+    left_out = [need.leaves_out for need in missing]
+    pytest = [str(BIN / "python"), "-m", "pytest", *arguments]
+    command = [*pytest, "-m", "not browser"] if CHROMIUM in missing else pytest
+    if not _run("pytest, SQLite", command):
         failed.append("pytest")
+    if POSTGRESQL not in missing and not _run(
+        "pytest, what leans on the database, PostgreSQL",
+        [*pytest, "-m", "database"],
+        fine=(0, NOTHING_TO_RUN),
+        SLUICEGATE_TESTS_DATABASE="postgresql",
+    ):
+        failed.append("pytest on PostgreSQL")
     return _conclude(failed, left_out, started_at)
 
 
@@ -41,9 +60,10 @@ def _lints() -> list[tuple[str, list[str]]]:
     ]
 
 
-def _run(name: str, command: list[str]) -> bool:
+def _run(name: str, command: list[str], *, fine: tuple[int, ...] = (0,), **added: str) -> bool:
     print(f"== {name}", flush=True)
-    return subprocess.run(command, cwd=ROOT, env=_environment(), stdin=subprocess.DEVNULL).returncode == 0
+    environment = {**_environment(), **added}
+    return subprocess.run(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL).returncode in fine
 
 
 def _environment() -> dict[str, str]:
@@ -52,26 +72,28 @@ def _environment() -> dict[str, str]:
     return {**kept, "PATH": f"{BIN}{os.pathsep}{kept.get('PATH', '')}"}
 
 
-def _bring_chromium() -> bool:
-    if any(shutil.which(name) for name in CHROMIUM_NAMES):
+def _has_chromium() -> bool:
+    return any(shutil.which(name) for name in CHROMIUM_NAMES)
+
+
+def _has_postgresql() -> bool:
+    # Debian keeps the server's programs off PATH.
+    return bool(shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres")))
+
+
+def _bring(need: Need) -> bool:
+    if need.is_here():
         return True
     apt = shutil.which("apt-get")
     if apt is None or os.geteuid() != 0:
         return False
-    print("== installing Chromium", flush=True)
+    print(f"== installing {need.name}", flush=True)
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for step in (
-        ["update", "-q"],
-        ["install", "-q", "-y", "--no-install-recommends", "chromium", "fonts-liberation"],
-    ):
-        if (
-            subprocess.run(
-                [apt, *step], env=quiet, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-            ).returncode
-            != 0
-        ):
+    for step in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *need.packages]):
+        done = subprocess.run([apt, *step], env=quiet, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if done.returncode != 0:
             return False
-    return any(shutil.which(name) for name in CHROMIUM_NAMES)
+    return need.is_here()
 
 
 def _conclude(failed: list[str], left_out: list[str], started_at: float) -> int:
@@ -82,6 +104,20 @@ def _conclude(failed: list[str], left_out: list[str], started_at: float) -> int:
         print(f"failed: {', '.join(failed)}", flush=True)
     return 1 if failed or (left_out and os.environ.get("CI") == "true") else 0
 
+
+CHROMIUM = Need(
+    "Chromium",
+    ("chromium", "fonts-liberation"),
+    _has_chromium,
+    "the browser tests: no Chromium here and none could be installed",
+)
+POSTGRESQL = Need(
+    "PostgreSQL",
+    ("postgresql",),
+    _has_postgresql,
+    "the tests on PostgreSQL: none here and none could be installed",
+)
+NEEDS = (CHROMIUM, POSTGRESQL)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -10,6 +10,8 @@ from workers.alerts.delivery import Delivered, Message
 from workers.loops.alerter import Alerter, record_delivery
 from workers.models import Alert, AlertDelivery, AlertRule
 
+pytestmark = pytest.mark.database
+
 TARGET = "json://user:secret@hooks.example/x"
 
 

@@ -7,6 +7,7 @@ import json
 import uuid
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
 from tests.monitor.conftest import Sampled, fail_jobs, make_offer
@@ -17,6 +18,8 @@ from workers.loops.recorder import Recorder
 from workers.loops.retention import Retention
 from workers.models import Alert, AlertRule, JournalEntry, QuarantinedJob, Transition
 from workers.store import Store
+
+pytestmark = pytest.mark.database
 
 
 def stock_message(task: str = "drill.echo") -> bytes:

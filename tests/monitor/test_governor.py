@@ -16,6 +16,8 @@ from workers.models import Transition
 from workers.store import Store
 from workers.store.bins import bin_value_ms
 
+pytestmark = pytest.mark.database
+
 
 class Room:
     """Frames of a real gate whose clock a test moves: a minute passes in a loop."""

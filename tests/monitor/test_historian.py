@@ -10,6 +10,8 @@ from django.db import OperationalError
 from workers.loops.historian import Historian, trim
 from workers.models import Sample
 
+pytestmark = [pytest.mark.database, pytest.mark.django_db]
+
 START_MS = 1_800_000_000_000
 
 
@@ -33,7 +35,6 @@ def depths(step_s: int) -> list[int]:
     return [row.data["queues"]["normal"]["depth"] for row in rows]
 
 
-@pytest.mark.django_db
 def test_each_second_is_kept_and_coarse_steps_keep_the_peak_and_the_median() -> None:
     play(Historian(), range(0, 131), depth=lambda second: 90 if second == 33 else 1)
     assert len(depths(1)) == 131
@@ -45,14 +46,12 @@ def test_each_second_is_kept_and_coarse_steps_keep_the_peak_and_the_median() -> 
     assert minute["queues"]["normal"]["offered"] is None
 
 
-@pytest.mark.django_db
 def test_a_restart_loses_no_coarse_sample() -> None:
     play(Historian(), range(0, 37))
     play(Historian(), range(37, 80))
     assert len(depths(10)) == 7
 
 
-@pytest.mark.django_db
 def test_a_gap_stays_a_gap() -> None:
     historian = Historian()
     play(historian, range(0, 21))
@@ -65,7 +64,6 @@ def test_a_gap_stays_a_gap() -> None:
     ]
 
 
-@pytest.mark.django_db
 def test_a_database_that_is_away_delays_nobody_and_what_does_not_fit_becomes_a_gap(monkeypatch: Any) -> None:
     historian = Historian()
 
@@ -80,7 +78,6 @@ def test_a_database_that_is_away_delays_nobody_and_what_does_not_fit_becomes_a_g
     assert len(depths(1)) == 120
 
 
-@pytest.mark.django_db
 def test_old_samples_go() -> None:
     for step_s, age_s in ((1, 901), (1, 10), (10, 21_601), (60, 604_801), (60, 21_601)):
         Sample.objects.create(step_s=step_s, at_ms=START_MS - 1000 * age_s, data={})

@@ -13,6 +13,8 @@ from workers.loops.recorder import Recorder, enforce_bounds
 from workers.models import JournalEntry, QuarantinedJob
 from workers.store import Store
 
+pytestmark = pytest.mark.database
+
 
 def test_a_failed_job_is_copied_with_its_cause_and_then_forgotten(gate: Store) -> None:
     fail_jobs(gate, 3)

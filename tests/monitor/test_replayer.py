@@ -17,6 +17,8 @@ from workers.loops.replayer import Replayer
 from workers.models import QuarantinedJob, ReplayBatch, ReplayItem
 from workers.store import Store
 
+pytestmark = pytest.mark.database
+
 OPERATOR = Actor("ada", "operator", "page")
 
 

@@ -113,6 +113,7 @@ def test_reading_needs_the_right_to_read(gate, frame, logged_in, key_for, path):
     assert logged_in("viewer").get(path).status_code == expected
 
 
+@pytest.mark.database
 def test_refused_actions_are_in_the_journal(logged_in, gate):
     logged_in("viewer").put("/mode", {"mode": "draining"})
     logged_in("operator", token=False).put("/mode", {"mode": "draining"})
@@ -125,6 +126,7 @@ def test_refused_actions_are_in_the_journal(logged_in, gate):
     }
 
 
+@pytest.mark.database
 def test_a_revoked_key_opens_nothing(key_for, admin_api):
     caller = key_for("read", label="soon gone")
     assert caller.get("/mode").status_code == 200
@@ -133,6 +135,7 @@ def test_a_revoked_key_opens_nothing(key_for, admin_api):
     assert caller.get("/mode").status_code == 401
 
 
+@pytest.mark.database
 def test_keys_are_made_by_admins_only_and_shown_once(api, admin_api, logged_in):
     assert api.post("/keys", {"scopes": ["read"]}).status_code == 403
     assert logged_in("operator").get("/keys").status_code == 403
@@ -158,6 +161,7 @@ def test_a_key_that_only_reads_does_not_see_other_tenants(key_for, frame):
     assert [row["tenant"] for row in key.get("/tenants").json()["tenants"]] == ["default"]
 
 
+@pytest.mark.database
 def test_logging_in_and_out(users):
     client = Client(enforce_csrf_checks=True)
     assert client.get("/").headers["Location"] == "/login/?next=/"
@@ -185,6 +189,7 @@ def test_login_leads_to_this_site_only(users, target):
     assert answer.headers["Location"] == "/"
 
 
+@pytest.mark.database
 def test_guessing_passwords_is_slowed_down(users):
     client = Client()
     form = {"username": "a-viewer", "password": "wrong"}

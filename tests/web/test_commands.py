@@ -12,6 +12,8 @@ from django.core.management.base import CommandError
 from workers.models import JournalEntry
 from workers.store import Offer, Store
 
+pytestmark = pytest.mark.database
+
 
 def said(*words: str, **options: Any) -> str:
     out = io.StringIO()

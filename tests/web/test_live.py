@@ -19,7 +19,7 @@ from workers.models import ApiKey
 
 from .conftest import OPERATOR_KEY
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.database, pytest.mark.django_db(transaction=True)]
 
 KEY = {"authorization": f"Bearer {OPERATOR_KEY}"}
 

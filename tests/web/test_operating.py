@@ -17,6 +17,8 @@ from workers.models import (
     Transition,
 )
 
+pytestmark = pytest.mark.database
+
 
 @pytest.fixture
 def held(gate):

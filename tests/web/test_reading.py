@@ -8,6 +8,8 @@ import pytest
 
 from workers.models import Sample, Transition
 
+pytestmark = pytest.mark.database
+
 
 def test_the_frame_comes_with_its_age(api, frame):
     seen = api.get("/queues").json()

@@ -27,7 +27,7 @@ class Alerter:
     def __init__(self, latest: Latest, *, installation: str, courier: Courier | None = None) -> None:
         self._latest = latest
         self._installation = installation
-        self.courier = courier or Courier(record_delivery)
+        self.courier = courier or Courier(record_on_own_connection)
         self._watches: dict[tuple[int, str], Watch] = {}
         self._seen_at_ms = 0
         self._adopted = False
@@ -119,8 +119,15 @@ def as_rule(row: AlertRule) -> Rule:
     )
 
 
-def record_delivery(delivered: Delivered) -> None:
+def record_on_own_connection(delivered: Delivered) -> None:
     """Called on the courier's threads; each has a database connection of its own."""
+    try:
+        record_delivery(delivered)
+    finally:
+        close_old_connections()
+
+
+def record_delivery(delivered: Delivered) -> None:
     try:
         AlertDelivery.objects.create(
             alert_id=delivered.message.alert_id,
@@ -130,5 +137,3 @@ def record_delivery(delivered: Delivered) -> None:
         )
     except DatabaseError as exc:
         log.warning("a delivery was not written down: %s", exc)
-    finally:
-        close_old_connections()
