@@ -8,7 +8,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 http = get_wsgi_application()
 
 from channels.routing import ProtocolTypeRouter, URLRouter
+from django.conf import settings
 
+from queues_ui.access.address_limit import AddressLimit
 from queues_ui.access.body_limit import BodyLimit
 from queues_ui.access.threads import Threads
 from queues_ui.access.waiting_room import WaitingRoom
@@ -17,6 +19,9 @@ from queues_ui.queries.engine import celery_app
 
 celery_app()  # the first submit must not wait for the tasks to be imported
 
-application = ProtocolTypeRouter(
-    {"http": BodyLimit(WaitingRoom(Threads(http))), "websocket": URLRouter(routes)}
+application = AddressLimit(
+    ProtocolTypeRouter({"http": BodyLimit(WaitingRoom(Threads(http))), "websocket": URLRouter(routes)}),
+    rate=settings.SLUICEGATE_ADDRESS_RATE,
+    burst=settings.SLUICEGATE_ADDRESS_BURST,
+    trusted=settings.SLUICEGATE_TRUSTED_PROXIES,
 )

@@ -11,6 +11,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -73,6 +74,9 @@ class Environment:
     installation: str
     alert_hosts: list[str]
     webhook_hosts: list[str]
+    address_rate: int
+    address_burst: int
+    trusted_proxies: list[IPv4Network | IPv6Network]
     log_level: str
 
 
@@ -82,6 +86,13 @@ def _text(value: str) -> str:
 
 def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def _networks(value: str) -> list[IPv4Network | IPv6Network]:
+    try:
+        return [ip_network(word) for word in _words(value)]
+    except ValueError as fault:
+        raise ValueError(f"is no list of addresses ({fault}); give for instance 10.0.0.5,fd00::/8") from None
 
 
 def _number(low: int, high: int) -> Callable[[str], int]:
@@ -257,6 +268,27 @@ _ALL: Final = (
         "hosts that the shipped webhook task may call",
         _words,
     ),
+    Setting(
+        "SLUICEGATE_ADDRESS_RATE",
+        "500",
+        "requests/s",
+        "requests that each web process takes from one address; 0: no limit",
+        _number(0, 1_000_000),
+    ),
+    Setting(
+        "SLUICEGATE_ADDRESS_BURST",
+        "1000",
+        "requests",
+        "requests that one address may make at once",
+        _number(1, 10_000_000),
+    ),
+    Setting(
+        "SLUICEGATE_TRUSTED_PROXIES",
+        "none",
+        "addresses or networks, by comma",
+        "proxies in front whose X-Forwarded-For is believed",
+        _networks,
+    ),
     Setting("SLUICEGATE_LOG_LEVEL", "INFO", "level", "least level that is logged", _one_of(*LOG_LEVELS)),
 )
 SETTINGS: Final[Mapping[str, Setting]] = {setting.name: setting for setting in _ALL}
@@ -307,6 +339,9 @@ def read_environment(environ: Mapping[str, str] = os.environ) -> Environment:
         installation=read("SLUICEGATE_INSTALLATION") or socket.gethostname(),
         alert_hosts=read("SLUICEGATE_ALERT_HOSTS") or [],
         webhook_hosts=read("SLUICEGATE_WEBHOOK_HOSTS") or [],
+        address_rate=read("SLUICEGATE_ADDRESS_RATE", "500"),
+        address_burst=read("SLUICEGATE_ADDRESS_BURST", "1000"),
+        trusted_proxies=read("SLUICEGATE_TRUSTED_PROXIES") or [],
         log_level=read("SLUICEGATE_LOG_LEVEL", "INFO"),
     )
 
@@ -340,4 +375,3 @@ def _open_data_dir(text: str) -> Path:
             f"SLUICEGATE_DATA_DIR: {data_dir} may not be written; name another, or change its rights"
         )
     return data_dir
-

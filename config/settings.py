@@ -111,6 +111,9 @@ SILENCED_SYSTEM_CHECKS = ["security.W003"] + (
 )
 
 SLUICEGATE_MAX_BODY_BYTES = env.max_body_bytes
+SLUICEGATE_ADDRESS_RATE = env.address_rate
+SLUICEGATE_ADDRESS_BURST = env.address_burst
+SLUICEGATE_TRUSTED_PROXIES = env.trusted_proxies
 DATA_UPLOAD_MAX_MEMORY_SIZE = env.max_body_bytes
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 200
 

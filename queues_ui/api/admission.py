@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,6 +10,7 @@ from typing import Any, Final
 from workers.actions.gate import redis_now_ms
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
+from workers.store.offers import RateLeft
 
 from .problems import Problem, whole_seconds
 
@@ -65,15 +67,35 @@ def problem_of(verdict: Verdict) -> Problem:
         DETAILS.get(reason, reason),
         queue=verdict.queue,
         retry_after_s=seconds,
-        headers=rate_limit_fields(reason, verdict.figures, seconds),
+        headers=rate_fields(verdict.rates, seconds)
+        if verdict.rates and reason == "rate"
+        else bound_fields(reason, verdict.figures, seconds),
         extra={"figures": verdict.figures} if verdict.figures else {},
     )
 
 
-def rate_limit_fields(reason: str, figures: dict[str, float], seconds: int) -> dict[str, str]:
-    """draft-ietf-httpapi-ratelimit-headers-10: a quota by its name, what is left of it, and until when."""
+def rate_fields(rates: Sequence[RateLeft], seconds: int | None = None) -> dict[str, str]:
+    """draft-ietf-httpapi-ratelimit-headers-10: each rate limit, what is left, and until when.
+
+    `w` is left out where a window is no whole number of seconds. Where a limit has refused, `t` says the same
+    as Retry-After; else it is when the quota is whole again.
+    """
+    policies, left = [], []
+    for rate in rates:
+        name = f"{rate.per}-{rate.kind}-{rate.window_ms / 1000:g}s"
+        window = f";w={rate.window_ms // 1000}" if rate.window_ms % 1000 == 0 else ""
+        policies.append(f'"{name}";q={rate.limit};qu="requests"{window}')
+        over = rate.left < 1 and seconds is not None
+        left.append(
+            f'"{name}";r={max(0, rate.left)};t={seconds if over else math.ceil(rate.reset_ms / 1000)}'
+        )
+    return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(left)} if rates else {}
+
+
+def bound_fields(reason: str, figures: dict[str, float], seconds: int) -> dict[str, str]:
+    """The same for a bound: nothing is left of it."""
     quota = max(0, int(figures.get("bound", 0)))
-    unit = {"bytes": "content-bytes", "rate": "requests"}.get(reason, "concurrent-requests")
+    unit = "content-bytes" if reason == "bytes" else "concurrent-requests"
     return {
         "RateLimit-Policy": f'"{reason}";q={quota};qu="{unit}"',
         "RateLimit": f'"{reason}";r=0;t={seconds}',

@@ -18,7 +18,7 @@ from ..queries.durability import durability_of
 from ..queries.engine import known_tasks
 from ..queries.operations import find_operation
 from ..queries.reach import reach_gate
-from .admission import admit, answer_of
+from .admission import admit, answer_of, rate_fields
 from .problems import Problem
 from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument
 from .submission import Manner, make_offer, read_manner
@@ -43,6 +43,8 @@ def submit(
             _tell_first_answer(store, answer)
     response = _json(answer, 202)
     response["Location"] = answer["status_url"]
+    for name, value in rate_fields(verdict.rates).items():
+        response[name] = value
     if verdict.duplicate_of:
         response["Idempotency-Replayed"] = "true"
     return response

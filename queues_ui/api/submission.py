@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kombu.exceptions import EncodeError
@@ -53,7 +53,7 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
     check_arguments(job)
     moment = _replay_until(job)
     try:
-        return build_offer(
+        offer = build_offer(
             celery_app(),
             job.task,
             job.args,
@@ -73,6 +73,7 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
             trace=manner.traceparent,
             headers={"traceparent": manner.traceparent} if manner.traceparent else None,
         )
+        return replace(offer, api_key=None if caller.key_id is None else str(caller.key_id))
     except OfferError as fault:
         raise Problem(422, "invalid", str(fault), field=fault.field) from fault
     except EncodeError as fault:

@@ -41,7 +41,8 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
                 "max_in_flight",
                 "tenant_share",
             )
-        },
+        }
+        | {"rate_limits": [dict(limit) for limit in policy.rate_limits]},
         "backpressure": {
             "on_full": policy.on_full,
             "statement": "At a bound: 429 with Retry-After, or AdmissionRefused; nothing is stored."

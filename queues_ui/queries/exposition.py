@@ -71,6 +71,20 @@ def _queue_gauges(queues: list[dict[str, Any]]) -> Iterator[Metric]:
         rows = [({"queue": q["name"]}, _number((q.get("bounds") or {}).get(bound), divisor)) for q in queues]
         name = bound.replace("cost_ms", "cost_seconds").replace("age_s", "age_seconds")
         yield _gauge(f"sluicegate_queue_bound_{name}", "The policy's bound; absent where there is none", rows)
+    limits = [
+        (
+            {
+                "queue": q["name"],
+                "per": limit["per"],
+                "kind": limit["kind"],
+                "window_s": f"{limit['window_s']:g}",
+            },
+            _number(limit["limit"]),
+        )
+        for q in queues
+        for limit in q.get("rate_limits") or ()
+    ]
+    yield _gauge("sluicegate_queue_rate_limit", "The policy's rate limits: jobs in a window", limits)
     rows = [({"queue": q["name"]}, _number((q.get("drain") or {}).get("seconds"))) for q in queues]
     yield _gauge("sluicegate_queue_drain_modeled_seconds", "Modeled time until the backlog is gone", rows)
 

@@ -111,7 +111,7 @@ function allGroups() {
 /** The value in words where the raw number does not speak for itself. @param {import("./policy-fields.js").Field} f @param {any} value */
 function spoken(f, value) {
   const text = valueWords(f, value);
-  return text === String(value) || f.kind === "flag" || f.kind === "json" || f.kind === "word" ? "" : `${text}; `;
+  return text === String(value) || f.kind === "flag" || (f.kind === "json" && !Array.isArray(value)) || f.kind === "word" ? "" : `${text}; `;
 }
 
 /** @param {import("./policy-fields.js").Field} f @param {any} input */

@@ -15,7 +15,7 @@ export const GROUPS = [
   ["Order and share", [
     f("strict_rank", "number", "0 runs first, 1 next; shared by weight if unset", "by weight"), f("weight", "number", "share of slot time by cost, among queues without a rank"), f("order", "word", "lifo holds while saturated only", "", ["fifo", "lifo"]),
     f("reserved_slots", "count", "worker slots kept free for this queue"), f("max_in_flight", "count", "most jobs running at once", "no cap"), f("codel_target_ms", "ms", "controlled delay: allowed wait once not empty for an interval", "off"), f("codel_interval_ms", "ms", "controlled delay: the interval", "off"),
-    f("downstream", "text", "name of what the work calls; its concurrency adapts", "none"), f("rate_limits", "json", "limits per key, tenant or queue"),
+    f("downstream", "text", "name of what the work calls; its concurrency adapts", "none"), f("rate_limits", "json", "most offers in a time, per tenant, key or queue: a list of {per, kind, limit, window_s, burst}"),
   ]],
   ["Modes", [f("saturated_share", "share", "part of every bound in force while saturated; 0 closes"), f("admit_while_draining", "flag", "admitted even while draining"), f("high_mark", "share", "share of a bound that counts as saturated"), f("low_mark", "share", "share under which saturated is left"), f("hold_s", "s", "how long either must hold")]],
   ["Deliveries", [f("max_deliveries", "count", "after so many lost deliveries a job goes to quarantine"), f("lease_s", "s", "a holder that is silent for so long loses the job"), f("unknown_task_grace_s", "s", "how long an unknown task waits for a worker that knows it")]],
@@ -38,8 +38,16 @@ export function valueWords(field, value) {
   if (field.kind === "share") return `${Number((value * 100).toPrecision(3))}${NBSP}%`;
   if (field.kind === "count") return count(value);
   if (field.kind === "flag") return value ? "yes" : "no";
+  if (field.name === "rate_limits" && Array.isArray(value) && value.length) return value.map(limitWords).join("; ");
   if (field.kind === "json") return Array.isArray(value) && !value.length ? "none" : JSON.stringify(value);
   return String(value);
+}
+
+/** A rate limit in words. @param {any} l */
+export function limitWords(l) {
+  if (!l || typeof l !== "object") return String(l);
+  const burst = isKnown(l.burst) ? `, ${count(l.burst)} at once` : "";
+  return `${count(l.limit)} in ${duration((l.window_s || 0) * 1000)} per ${l.per} (${String(l.kind || "token_bucket").replaceAll("_", " ")}${burst}${l.where === "local" ? ", counted in each producer" : ""})`;
 }
 
 /** What a changed bound would mean at this moment. @param {Field} field @param {any} next @param {import("../js/frame.js").Queue|undefined} q */

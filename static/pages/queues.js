@@ -9,6 +9,7 @@ import { askMode } from "../js/modeswitch.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { forecastWords, stateWord } from "../js/states.js";
 import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
+import { limitWords } from "./policy-fields.js";
 import { at, currentItem, facts, part, reading, setItem, startPage } from "./page.js";
 
 const root = $("[data-root]");
@@ -99,9 +100,10 @@ function drawMeasures(q) {
   const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
   const three = (w) => (w && isKnown(w.p50) ? `p50 ${wait(w.p50)}, p95 ${wait(w.p95)}, p99 ${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
   const inputs = q.drain?.inputs || {};
-  swap(measures, JSON.stringify([q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
+  swap(measures, JSON.stringify([q.rate_limits, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
     ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
+    ["rate limits", q.rate_limits?.length ? q.rate_limits.map(limitWords).join("; ") : h("span", { class: "quiet" }, "none")],
     ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
     ["promise", promise(q.objective)], ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],

@@ -59,6 +59,9 @@ def make_busy(store: Store) -> None:
     )
     for _ in range(60):
         store.admit([an_offer()])
+    limit = {"per": "tenant", "kind": "fixed_window", "limit": 9, "window_s": 3600, "where": "gate"}
+    store.publish_policy("critical", {"rate_limits": [limit]}, version=2)
+    store.admit([an_offer("critical")])
     claimed = store.claim("w@h", ["normal", "bulk"], 4)
     store.renew("w@h", {"pool": "solo"}, [(job.id, job.epoch, store.clock.now_ms()) for job in claimed])
     error = {"type": "E", "message": "m", "traceback": ""}

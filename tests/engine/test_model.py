@@ -31,6 +31,9 @@ QUEUES = ("critical", "normal", "bulk")
 TENANTS = ("a", "b")
 MAX_DELIVERIES = 3
 
+#: Four jobs a tenant, and none more while a machine runs.
+RATE = {"per": "tenant", "kind": "token_bucket", "limit": 1, "burst": 4, "window_s": 86_400}
+
 #: Bounds that a machine of some forty steps reaches, changed while it runs.
 POLICIES: dict[str, list[dict[str, Any]]] = {
     "critical": [{"strict_rank": 0, "max_count": 4}, {"strict_rank": 0}],
@@ -42,6 +45,7 @@ POLICIES: dict[str, list[dict[str, Any]]] = {
     "bulk": [
         {"weight": 1, "max_count": 4, "saturated_share": 0},
         {"weight": 1, "max_cost_ms": 500, "order": "lifo"},
+        {"weight": 1, "rate_limits": [RATE]},
     ],
 }
 COUNTED = (
@@ -90,6 +94,7 @@ class GateMachine(RuleBasedStateMachine):
         self.known: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self.links: dict[str, str] = {}
         self.keys: dict[tuple[str, str], tuple[str, str]] = {}
+        self.charged: Counter[tuple[str, str]] = Counter()
         self.ended: dict[str, str] = {}
         self.newest_epoch = 0
         self.number = 0
@@ -127,6 +132,8 @@ class GateMachine(RuleBasedStateMachine):
         for value, bound, reason in zip(after, fields, ("count", "bytes", "cost"), strict=True):
             if bound in p and value > p[bound] * share:
                 reasons.add(reason)
+        if "rate_limits" in p and self.charged[(offer.queue, offer.tenant)] >= RATE["burst"]:
+            reasons.add("rate")
         if len(self.known[offer.queue] | {offer.tenant}) > 1:
             part = share * p.get("tenant_share", 0.8)
             own = self.level(offer.queue, offer.tenant)
@@ -167,7 +174,9 @@ class GateMachine(RuleBasedStateMachine):
         else:
             self.back(op_id)
 
-    def enter(self, offer: Offer, *, over_bound: bool = False) -> None:
+    def enter(self, offer: Offer, *, over_bound: bool = False, is_link: bool = False) -> None:
+        if "rate_limits" in self.policies[offer.queue] and not is_link:
+            self.charged[(offer.queue, offer.tenant)] += 1
         state = "delayed" if offer.delay_ms else "waiting"
         job = Job(offer.queue, offer.tenant, len(offer.payload), offer.cost_ms or 0, state, offer.retries)
         self.jobs[offer.id] = job
@@ -224,7 +233,7 @@ class GateMachine(RuleBasedStateMachine):
     def offer_a_canvas(self, data: st.DataObject, number: int) -> None:
         offers = [self.new_offer(data.draw) for _ in range(number)]
         before, known = dict(self.jobs), {queue: set(names) for queue, names in self.known.items()}
-        counts = self.counts.copy()
+        counts, charged = self.counts.copy(), self.charged.copy()
         refusal: set[str] = set()
         for offer in offers:
             reasons = self.true_reasons(offer)
@@ -238,7 +247,7 @@ class GateMachine(RuleBasedStateMachine):
         verdicts = self.store.admit(offers, whole=True)
         if refusal:
             assert all(v.reason in refusal for v in verdicts)
-            self.jobs, self.known, self.counts = before, known, counts
+            self.jobs, self.known, self.counts, self.charged = before, known, counts, charged
             for offer in offers:
                 self.refuse(offer)
         else:
@@ -299,9 +308,9 @@ class GateMachine(RuleBasedStateMachine):
         link = data.draw(st.sampled_from(sorted(self.links)))
         parent = self.jobs[self.links.pop(link)]
         offer = self.new_offer(data.draw, id=link)
-        over = bool(self.true_reasons(offer))
+        over = bool(self.true_reasons(offer) - {"rate"})
         assert self.store.admit([offer])[0].accepted
-        self.enter(offer, over_bound=over)
+        self.enter(offer, over_bound=over, is_link=True)
         if parent.cancel_asked or parent.state == "cancelled":
             self.end(link, "cancelled")
 

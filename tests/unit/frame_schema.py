@@ -63,6 +63,7 @@ QUEUE = thing(
         "max_in_flight": WHOLE_OR_NULL,
         "saturated_share": NUMBER,
         "owner": TEXT_OR_NULL,
+        "rate_limits": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
         "policy_version": WHOLE_OR_NULL,
         "bounds": BOUNDS,
         "bounds_in_force": BOUNDS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 
 import pytest
@@ -99,6 +100,37 @@ def test_a_full_queue_answers_429_with_a_time_to_come_back(api, admin_api):
     assert refused.json()["retry_after_s"] == int(refused["Retry-After"])
     assert refused["RateLimit"].startswith('"count";r=0;t=')
     assert refused["RateLimit-Policy"].startswith('"count";q=3')
+
+
+def fields_of(header: str) -> dict[str, dict[str, int]]:
+    """A RateLimit field as RFC 9651 has it: a list of strings with parameters."""
+    found = {}
+    for item in header.split(", "):
+        name, *parameters = item.split(";")
+        assert re.fullmatch(r'"[ -~]+"', name)
+        pairs = [parameter.split("=") for parameter in parameters]
+        found[name[1:-1]] = {key: int(value) for key, value in pairs if not value.startswith('"')}
+    return found
+
+
+def test_a_rate_limit_says_what_is_left_and_then_refuses(api, key_for):
+    limits = [
+        {"per": "key", "limit": 2, "window_s": 60},
+        {"per": "tenant", "kind": "sliding_window", "limit": 9, "window_s": 0.5},
+    ]
+    assert api.put("/policies/bulk", {"rate_limits": limits}).status_code == 200
+    answers = [api.post("/jobs", {**ECHO, "queue": "bulk"}) for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 429]
+    assert fields_of(answers[0]["RateLimit-Policy"])["key-token_bucket-60s"] == {"q": 2, "w": 60}
+    left = [fields_of(answer["RateLimit"]) for answer in answers]
+    assert [row["key-token_bucket-60s"]["r"] for row in left] == [1, 0, 0]
+    assert left[0]["tenant-sliding_window-0.5s"] == {"r": 8, "t": 1}
+    refused = answers[-1]
+    assert refused.json()["reason"] == "rate"
+    assert 30 <= int(refused["Retry-After"]) <= 38  # half a minute for one of two, and the jitter
+    assert left[-1]["key-token_bucket-60s"]["t"] == int(refused["Retry-After"])
+    assert api.post("/jobs", {**ECHO, "queue": "normal"}).status_code == 202
+    assert key_for("submit").post("/jobs", {**ECHO, "queue": "bulk"}).status_code == 202
 
 
 def test_fifty_refused_clients_are_not_all_told_one_second(api):

@@ -14,6 +14,10 @@ ORDERS: Final = ("fifo", "lifo")  # lifo applies while saturated only
 ON_QUARANTINE_FULL: Final = ("drop_oldest", "drop_newest")
 LIMIT_KINDS: Final = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_window")
 LIMIT_SCOPES: Final = ("tenant", "key", "queue")
+LIMIT_PLACES: Final = ("gate",)
+BUCKETS: Final = ("token_bucket", "leaky_bucket")
+#: A bucket is counted in 1/window_ms of a job (rates.lua): all of it must be exact in a double.
+MOST_IN_A_BUCKET: Final = 2**53
 
 
 #: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
@@ -22,7 +26,6 @@ NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
     "codel_target_ms": (None,),
     "codel_interval_ms": (None,),
     "downstream": (None,),
-    "rate_limits": ((),),
     "unknown_task_grace_s": (0.0,),
     "on_full": tuple(word for word in ON_FULL if word not in ("spill", "degrade")),
 }
@@ -185,7 +188,12 @@ def _text(name: str, value: Any) -> str:
 def _limits(name: str, value: Any) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(value, (list, tuple)) or len(value) > 10:
         raise PolicyError(name, "must be a list of at most 10 limits")
-    return tuple(_limit(f"{name}[{i}]", item) for i, item in enumerate(value))
+    limits = tuple(_limit(f"{name}[{i}]", item) for i, item in enumerate(value))
+    names = [limit_name(limit) for limit in limits]
+    for i, own in enumerate(names):
+        if own in names[:i]:
+            raise PolicyError(f"{name}[{i}]", f"is the second {own}", "keep the stricter of the two")
+    return limits
 
 
 def _limit(name: str, value: Any) -> Mapping[str, Any]:
@@ -197,18 +205,34 @@ def _limit(name: str, value: Any) -> Mapping[str, Any]:
         "per": _word(*LIMIT_SCOPES),
         "kind": _word(*LIMIT_KINDS),
         "limit": _number(low=1, high=1e9, whole=True),
-        "window_s": _number(low=0, high=86_400, open_low=True),
+        "window_s": _number(low=0.001, high=86_400),
         "burst": _or_null(_number(low=1, high=1e9, whole=True)),
+        "where": _word(*LIMIT_PLACES),
     }
     for key in value:
         if key not in readers:
             raise PolicyError(
                 f"{name}.{key}", "is not a field of a limit", f"the fields are {', '.join(readers)}"
             )
-    for key in ("per", "kind", "limit", "window_s"):
+    for key in ("per", "limit", "window_s"):
         if key not in value:
             raise PolicyError(f"{name}.{key}", "is missing")
-    return {key: readers[key](f"{name}.{key}", item) for key, item in value.items()}
+    given = {"kind": "token_bucket", "burst": None, "where": "gate", **value}
+    limit = {key: reader(f"{name}.{key}", given[key]) for key, reader in readers.items()}
+    limit["window_s"] = round(limit["window_s"], 3)
+    if limit["kind"] not in BUCKETS:
+        if limit["burst"] is not None:
+            raise PolicyError(f"{name}.burst", "means nothing for a window", "leave it out")
+    elif limit["burst"] is None:
+        limit["burst"] = limit["limit"] if limit["kind"] == "token_bucket" else 1
+    if limit["window_s"] * 1000 * max(limit["limit"], limit["burst"] or 0) > MOST_IN_A_BUCKET:
+        raise PolicyError(f"{name}.window_s", "is too long for so many jobs", "use a shorter window")
+    return limit
+
+
+def limit_name(limit: Mapping[str, Any]) -> str:
+    """What tells a limit from the others of its queue."""
+    return f"{limit['per']}-{limit['kind']}-{limit['window_s']:g}s"
 
 
 def _shown(value: Any) -> str:

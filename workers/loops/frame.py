@@ -253,6 +253,7 @@ def queue_row(
         "max_in_flight": policy.get("max_in_flight"),
         "saturated_share": saturated_share(policy),
         "owner": policy.get("owner"),
+        "rate_limits": list(policy.get("rate_limits") or []),
         "policy_version": policy.get("version"),
         "bounds": with_reasons(bounds, "no bound"),
         "bounds_in_force": with_reasons(in_mode, "no bound"),

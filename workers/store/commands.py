@@ -533,6 +533,8 @@ def _text(row: Any) -> dict[str, str]:
 def _scalar(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
+    if isinstance(value, (list, tuple)) and value:
+        return json.dumps(list(value))
     return value if isinstance(value, (int, float, str)) else None
 
 

@@ -39,6 +39,7 @@ order:Q|T|KEY          zset    operations of an ordering key in order of accepta
 coalesce:Q|T|KEY       string  the newest operation of a coalescing key, a day
 sequence:Q|T|KEY       string  the newest source sequence of a key, a day
 fence:RESOURCE         string  the newest epoch that wrote to a resource, a day
+rate:Q|NAME|T          string  state of a rate limit (rates.lua) of a tenant, a key or all; goes by itself
 idempotency:T|KEY      hash    id and body hash of a keyed submit, a day
 epoch                  string  the newest fencing epoch
 frame                  string  the newest frame (JSON)

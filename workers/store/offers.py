@@ -18,7 +18,8 @@ class Offer:
     too (None: no deadline). ``cost_ms`` is the service time if the producer knows it; else the task's
     own history says. ``links`` are the ids of the later links of a canvas that this message brings
     along. ``offered_ago_ms`` is how long before this call the offer was made. ``retries`` counts how often
-    a task published its own id again: retries, and replacements of itself.
+    a task published its own id again: retries, and replacements of itself. ``api_key`` names the key
+    that a limit per key counts; offers without one (Celery publishes) count together, a tenant's as one.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Offer:
     idempotency_hash: str | None = None
     tags: tuple[str, ...] = ()
     trace: str | None = None
+    api_key: str | None = None
 
     def pack(self) -> bytes:
         """The offer as admit.lua reads it: short names, nothing that is at its default."""
@@ -61,10 +63,23 @@ class Offer:
             ("ih", self.idempotency_hash),
             ("tg", self.tags or None),
             ("tr", self.trace),
+            ("k", self.api_key),
         ):
             if value is not None:
                 row[name] = value
         return bytes(msgpack.packb(row, unicode_errors="surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class RateLeft:
+    """What is left of a rate limit that an offer met; it is whole again after ``reset_ms``."""
+
+    per: str
+    kind: str
+    limit: int
+    window_ms: int
+    left: int
+    reset_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,7 @@ class Verdict:
     durability: str | None = None
     block_s: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
+    rates: tuple[RateLeft, ...] = ()
 
 
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
@@ -99,7 +115,9 @@ BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant"})
 
 
 def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
-    """A verdict from admit.lua's reply row."""
+    """A verdict from admit.lua's reply row; its last part may be a map of what else is told."""
+    told: dict[str, Any] = row.pop() if isinstance(row[-1], dict) else {}
+    rates = tuple(RateLeft(*limit) for limit in told.get("r") or ())
     op_id, kind, queue = row[0], row[1], row[2]
     if kind == "refused":
         figures = {name: float(v) for name, v in zip(("value", "bound"), row[5:7], strict=False) if v}
@@ -107,11 +125,23 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
         if on_full in SHED_IN_SILENCE and row[3] in BOUNDS:
             return Verdict(True, op_id, queue, "shed", row[3], figures=figures)
         wait = block_s if on_full == "block" and row[3] in BOUNDS else 0.0
-        return Verdict(False, op_id, queue, "refused", row[3], row[4] / 1000, figures=figures, block_s=wait)
+        return Verdict(
+            False,
+            op_id,
+            queue,
+            "refused",
+            row[3],
+            row[4] / 1000,
+            figures=figures,
+            block_s=wait,
+            rates=rates,
+        )
     if kind == "conflict":
         return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True)
     duplicate = op_id if kind == "duplicate" else None
-    return Verdict(True, op_id, queue, status_of(row[3]), accepted_at_ms=now_ms, duplicate_of=duplicate)
+    return Verdict(
+        True, op_id, queue, status_of(row[3]), accepted_at_ms=now_ms, duplicate_of=duplicate, rates=rates
+    )
 
 
 def status_of(state: str, started: bool = False) -> str:

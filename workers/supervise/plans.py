@@ -73,6 +73,7 @@ def plan_web(installation: Installation) -> ChildPlan:
         "127.0.0.1",
         "--port",
         str(installation.port),
+        "--no-proxy-headers",  # whose word is believed says SLUICEGATE_TRUSTED_PROXIES
     ]
     words += [
         "--log-level",

@@ -5,9 +5,11 @@
 --       3 "list key" of an inlet whose tail must equal ARGV[4]; that tail is taken off ("" = none)
 --       4 the raw tail
 --       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
--- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}
+-- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}; where rate limits
+--       apply, its last part is a map, r: what is left of each (rates.lua tell_rates)
 -- Cost  O(log n) an offer; about 30 commands.
 -- @include base
+-- @include rates
 local not_after = tonumber(ARGV[1])
 local whole = ARGV[2] == '1'
 if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
@@ -193,7 +195,7 @@ for i = 5, #ARGV, 2 do
     local cost = cost_of(o)
     local parent = redis.call('HGET', root .. 'links', o.i)
     local exempt = (o.r or 0) > 0 or parent
-    local reason, value, bound
+    local reason, value, bound, limited, wait
     local old_id, old = superseded_by(o, q, v.policy)
     if not_after and now > not_after then
       reason, exempt = 'unavailable', false
@@ -205,6 +207,10 @@ for i = 5, #ARGV, 2 do
         v.bytes = v.bytes - old.b
       end
       reason, value, bound = bound_passed(o, q, v, cost)
+      if v.policy.rate_limits and not exempt and (not reason or SHEDS[reason]) then
+        limited, wait = rate_passed(o, q, v.policy)
+        if limited then reason, value, bound = 'rate', false, limited.limit end
+      end
       if not exempt and not whole and v.policy.on_full == 'drop_oldest' then
         for _ = 1, 10 do
           if not SHEDS[reason or ''] or not shed_oldest(q, v, o.n, reason) then break end
@@ -225,10 +231,12 @@ for i = 5, #ARGV, 2 do
     end
     if reason and not exempt then
       verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false, v.policy.on_full or 'reject', v.policy.block_s or 0}
+      verdict.limited, verdict.wait, verdict.rated = limited, wait, v.policy.rate_limits and o
       refusal = refusal or verdict
     else
       verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
       verdict.old = old_id
+      if v.policy.rate_limits and not exempt then charge_rates(o, q, v.policy); verdict.rated = o end
       accepted[#accepted + 1] = verdict
       fresh[o.i] = {s = 'waiting', r = o.r}
       if o.ik then keyed[owned(o.n, o.ik)] = {o.i, o.ih or ''} end
@@ -243,9 +251,11 @@ for i = 5, #ARGV, 2 do
 end
 
 if whole and refusal then
+  forgive_rates(refusal, verdicts)
   for i, verdict in ipairs(verdicts) do
     if verdict[2] == 'accepted' or verdict[2] == 'retry' or verdict.fresh then
-      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n}
+      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n,
+        limited = refusal.limited, wait = refusal.wait}
     end
   end
   accepted = {}
@@ -322,9 +332,13 @@ for _, verdict in ipairs(verdicts) do
     bump(q, verdict.n, 'offered', 1)
     bump(q, verdict.n, 'refused', 1)
     bump(q, verdict.n, 'refused:' .. verdict[4], 1)
-    verdict[5] = retry_after(q, view(q), verdict[4])
+    local r = verdict.limited
+    local told = whole and refusal[5] > 0 and refusal[5]
+    verdict[5] = told or (r and rate_retry_after(r, verdict.wait)) or retry_after(q, view(q), verdict[4])
+    if whole then refusal[5] = verdict[5] end -- it comes back whole
   end
 end
+write_rates()
 flush()
 for _, verdict in ipairs(verdicts) do
   if verdict[2] == 'refused' then let_stranger_expire(verdict[3], verdict.n) end
@@ -342,6 +356,7 @@ for i, verdict in ipairs(verdicts) do
   local kind = verdict[2]
   if kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
   elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
-  else verdict.n = nil; verdict.fresh = nil; out[i] = verdict end
+  else out[i] = {unpack(verdict)} end
+  if verdict.rated then out[i][#out[i] + 1] = {r = tell_rates(verdict.rated, verdict[3], view(verdict[3]).policy)} end
 end
 return cmsgpack.pack({now, out})
