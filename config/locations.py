@@ -88,7 +88,16 @@ def database_settings(database_url: str | None, sqlite_path: str) -> dict[str, A
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": KEPT_S,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 2, **query},
+        # A lock that somebody holds, and a peer that is gone without a word, end in an error and not never.
+        "OPTIONS": {
+            "connect_timeout": 2,
+            "options": "-c lock_timeout=3000",
+            "keepalives_idle": 5,
+            "keepalives_interval": 2,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 10_000,
+            **query,
+        },
     }
 
 

@@ -26,6 +26,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "queues_ui.access.headers.SecurityHeaders",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "queues_ui.access.away.DatabaseAtHand",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "queues_ui.access.origin.SameHostCsrf",

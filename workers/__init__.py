@@ -1,8 +1,8 @@
 """Backpressure for Celery: a gate in front of its queues on Redis.
 
-    import sluicegate
-    app = Celery(broker="sluicegate://localhost:6379/0")
-    sluicegate.install(app)
+import sluicegate
+app = Celery(broker="sluicegate://localhost:6379/0")
+sluicegate.install(app)
 """
 
 from .exceptions import AdmissionRefused, HookMissing, OfferError, StoreUnavailable

@@ -9,13 +9,15 @@ from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from django.db import DatabaseError
+from django.db import Error
 from django.http import HttpRequest
 from django.utils import timezone
 
 from workers.actions.actor import ROLES, Actor
 from workers.actions.create_key import digest
 from workers.models import ApiKey
+
+from .desk import DatabaseAway, desk
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,7 @@ ROLE_SCOPES: Final = {
     "admin": frozenset({"submit", "read", "operate", "admin"}),
 }
 KNOWN_FOR_S: Final = 1.0
+KEPT_WHILE_AWAY_S: Final = 900.0  # how long a key is taken at its last word while the database is away
 MOST_KNOWN: Final = 1000
 NOTE_USE_AFTER: Final = timedelta(minutes=5)  # a write a request would cost more than it tells
 
@@ -83,11 +86,16 @@ def caller_of_key(secret: str, *, address: str = "") -> Caller | None:
     mark = digest(secret)
     at, caller = _known_keys.get(mark, (0.0, None))
     if caller is None or time.monotonic() - at > KNOWN_FOR_S:
-        row = ApiKey.objects.filter(sha256=mark, revoked_at__isnull=True).first()
+        try:
+            row = desk.ask(lambda: ApiKey.objects.filter(sha256=mark, revoked_at__isnull=True).first())
+        except DatabaseAway:
+            if caller is None or time.monotonic() - at > KEPT_WHILE_AWAY_S:
+                raise
+            return replace(caller, address=address)
         if row is None:
             _known_keys.pop(mark, None)
             return None
-        note_use(row)
+        desk.hand_over(lambda: note_use(row))
         caller = caller_of_key_row(row)
         if len(_known_keys) >= MOST_KNOWN:
             _known_keys.clear()
@@ -134,7 +142,7 @@ def note_use(row: ApiKey) -> None:
         return
     try:
         ApiKey.objects.filter(pk=row.pk).update(last_used_at=now)
-    except DatabaseError as fault:
+    except Error as fault:
         log.warning("could not note the use of key %s: %s", row.prefix, fault)
 
 

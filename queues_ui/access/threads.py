@@ -15,9 +15,11 @@ from io import BytesIO
 from typing import Any
 
 from .body_limit import Receive, Send
-from .waiting_room import BOUNDED, WORKED_ON
+from .waiting_room import BOUNDED, WORKED_ON, is_door
 
 PAGES: int = 4  # threads of their own, so that a dead Redis that holds the API holds up no page
+PROBES: int = 2  # health and readiness: whatever hangs, a supervisor gets its answer
+PROBED = ("/healthz", "/readyz")
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
@@ -26,18 +28,27 @@ Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
 class Threads:
     def __init__(self, application: Wsgi) -> None:
         self.application = application
+        self.door = ThreadPoolExecutor(WORKED_ON, thread_name_prefix="door")
         self.api = ThreadPoolExecutor(WORKED_ON, thread_name_prefix="api")
+        self.probes = ThreadPoolExecutor(PROBES, thread_name_prefix="probes")
         self.pages = ThreadPoolExecutor(PAGES, thread_name_prefix="pages")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         body = (await receive()).get("body", b"")
-        pool = self.api if scope["path"].startswith(BOUNDED) else self.pages
+        pool = self._pool_for(scope)
         environ = build_environ(scope, body)
         status, headers, content = await asyncio.get_running_loop().run_in_executor(
             pool, self._answer, environ
         )
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+    def _pool_for(self, scope: MutableMapping[str, Any]) -> ThreadPoolExecutor:
+        if is_door(scope):
+            return self.door
+        if scope["path"].startswith(BOUNDED):
+            return self.api
+        return self.probes if scope["path"] in PROBED else self.pages
 
     def _answer(self, environ: dict[str, Any]) -> Answer:
         started: list[Any] = []

@@ -19,6 +19,13 @@ WORKED_ON: Final = 8
 WAITING: Final = 400
 PATIENCE_S: Final = 1.6  # what is left of the two seconds is for the work itself
 BOUNDED: Final = ("/api/", "/metrics")  # pages, files and the health check are let by
+DOOR: Final = "/api/v1/jobs"
+
+
+def is_door(scope: MutableMapping[str, Any]) -> bool:
+    """Submitting and asking need Redis alone: readers of a database that hangs must not hold them up."""
+    path = str(scope.get("path", ""))
+    return scope.get("method", "POST") in ("GET", "POST") and (path == DOOR or path.startswith(DOOR + "/"))
 
 
 class WaitingRoom:
@@ -32,32 +39,33 @@ class WaitingRoom:
     ) -> None:
         self.application = application
         self.patience_s = patience_s
-        self.slots = asyncio.Semaphore(worked_on)
-        self.waiting = 0
+        self.slots = {door: asyncio.Semaphore(worked_on) for door in (True, False)}
+        self.waiting = {True: 0, False: 0}
         self.most_waiting = waiting
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if not str(scope.get("path", "")).startswith(BOUNDED):
             await self.application(scope, receive, send)
             return
-        if not await self._come_in():
+        door = is_door(scope)
+        if not await self._come_in(door):
             await self._send_away(send)
             return
         try:
             await self.application(scope, receive, send)
         finally:
-            self.slots.release()
+            self.slots[door].release()
 
-    async def _come_in(self) -> bool:
-        if self.waiting >= self.most_waiting:
+    async def _come_in(self, door: bool) -> bool:
+        if self.waiting[door] >= self.most_waiting:
             return False
-        self.waiting += 1
+        self.waiting[door] += 1
         try:
-            await asyncio.wait_for(self.slots.acquire(), self.patience_s)
+            await asyncio.wait_for(self.slots[door].acquire(), self.patience_s)
         except TimeoutError:
             return False
         finally:
-            self.waiting -= 1
+            self.waiting[door] -= 1
         return True
 
     async def _send_away(self, send: Send) -> None:

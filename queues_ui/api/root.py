@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from django.db import OperationalError as DatabaseOperationalError
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
@@ -79,8 +79,9 @@ def on_unavailable(request: HttpRequest, fault: StoreUnavailable) -> HttpRespons
     return problem_response(unavailable(fault.reason))
 
 
-@api.exception_handler(DatabaseOperationalError)
-def on_database(request: HttpRequest, fault: DatabaseOperationalError) -> HttpResponse:
+@api.exception_handler(OperationalError)
+@api.exception_handler(InterfaceError)
+def on_database(request: HttpRequest, fault: Exception) -> HttpResponse:
     log.warning("the database cannot serve: %s", fault)
     return problem_response(unavailable("database"))
 

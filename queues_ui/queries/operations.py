@@ -9,6 +9,7 @@ from typing import Any, Final
 from workers.models import QuarantinedJob
 from workers.store import Operation, Store
 
+from ..access.desk import desk
 from .engine import celery_app
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ def find_operation(store: Store, operation_id: str) -> tuple[dict[str, Any], str
     operation = store.read_operation(operation_id)
     if operation is not None:
         return show_operation(operation), operation.tenant
-    held = QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first()
+    held = desk.ask(lambda: QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first())
     return (show_held(held), held.tenant) if held else None
 
 

@@ -13,7 +13,7 @@ import { isKnown } from "./units.js";
  *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number}} Queue
  * @typedef {{seq: number, at_ms: number, sampled_ago_ms: number|null, mode: string, mode_since_at_ms: number|null, mode_reason: string|null,
  *   mode_by?: string, mode_automatic?: boolean, mode_until_at_ms?: number|null, mode_pinned?: boolean, mode_leaves?: string|null, installation?: string,
- *   verdict?: {shape: string, headline: string, lines: string[]}, redis?: any, alerts?: {firing: number, items: any[], last_at_ms?: number|null},
+ *   verdict?: {shape: string, headline: string, lines: string[]}, redis?: any, database?: any, notices?: {kind: string, text: string, since_at_ms: number}[], alerts?: {firing: number, items: any[], last_at_ms?: number|null},
  *   quarantine?: any, events?: any[], queues: Queue[], tenants: any[], workers: any[], unknown?: Record<string, string>}} Frame
  */
 

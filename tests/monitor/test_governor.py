@@ -43,6 +43,7 @@ class Room:
         for _ in range(seconds):
             self.shift_ms += 1000
             self.governor.tick()
+            self.governor.write()
 
     def mode(self, scope: str = "*") -> str:
         return str(self.store.read_modes().get(scope, {}).get("mode", "normal"))

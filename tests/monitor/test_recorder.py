@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
-from tests.monitor.conftest import fail_jobs
+from tests.monitor.conftest import Sampled, fail_jobs, fail_waiting, make_offer
 from workers.exceptions import StoreUnavailable
+from workers.loops.database_health import DatabaseHealth
+from workers.loops.frame import DatabaseFacts
 from workers.loops.recorder import Recorder, enforce_bounds
 from workers.models import JournalEntry, QuarantinedJob
 from workers.store import Store
@@ -62,6 +70,72 @@ def test_a_database_that_is_away_loses_nothing(gate: Store, monkeypatch: Any) ->
     assert gate.snapshot()["quarantine_spool"]["count"] == 5
     Recorder(gate).tick()
     assert QuarantinedJob.objects.count() == 5
+
+
+#: What PostgreSQL itself answers with where a file cannot grow (SQLSTATE 53100).
+NO_SPACE = """
+CREATE FUNCTION no_space() RETURNS trigger AS $$
+BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END
+$$ LANGUAGE plpgsql;
+CREATE TRIGGER no_space BEFORE INSERT ON workers_quarantinedjob EXECUTE FUNCTION no_space();
+"""
+
+
+@contextmanager
+def full_disk(room_bytes: int) -> Iterator[None]:
+    """SQLite can store ``room_bytes`` more; PostgreSQL says of the quarantine's table that it cannot grow."""
+    with connection.cursor() as cursor:
+        if connection.vendor == "sqlite":
+            cursor.execute("PRAGMA page_count")
+            cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0] + room_bytes // 4096}")
+            yield
+            cursor.execute("PRAGMA max_page_count = 1073741823")
+        else:
+            cursor.execute(NO_SPACE)
+            yield
+            cursor.execute("DROP FUNCTION no_space CASCADE")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_full_database_loses_nothing_and_is_told(gate: Store) -> None:
+    noise = base64.b64encode(random.Random(1).randbytes(6 << 20)).decode()
+    payload = json.dumps({"b": noise, "h": {"task": "drill.fail"}, "p": {}}).encode()
+    large = dataclasses.replace(make_offer(1), payload=payload)
+    assert gate.admit([large])[0].accepted
+    fail_waiting(gate)
+    health = DatabaseHealth(gate.clock.now_ms)
+    recorder = Recorder(gate, health)
+    with full_disk(3 << 20):
+        assert recorder.tick() is False
+        told = health.current()
+        assert told["state"] == "unwritable", told
+        assert "full" in told["detail"] or "No space left" in told["detail"]
+        assert gate.snapshot()["quarantine_spool"]["count"] == 1
+        fail_jobs(gate, 3, first=10)  # the gate admits, hands out and settles
+        found = Sampled(gate, DatabaseFacts(health=told)).latest()
+        assert found is not None
+        notice = next(notice for notice in found[0]["notices"] if notice["kind"] == "database")
+        assert notice["since_at_ms"] == told["since_at_ms"]
+        assert "4 quarantined jobs wait in Redis" in notice["text"]
+    recorder.tick()
+    assert gate.snapshot()["quarantine_spool"]["count"] == 0
+    assert QuarantinedJob.objects.count() == 4
+    assert bytes(QuarantinedJob.objects.get(op_id="job-1").payload) == payload
+    assert "recording" not in health._troubles
+
+
+def test_a_job_that_the_database_takes_in_no_form_holds_up_none_of_the_others(
+    gate: Store, monkeypatch: Any
+) -> None:
+    fail_jobs(gate, 3)
+    records = gate.read_quarantine_spool(10)
+    odd = [dataclasses.replace(r, deliveries=2**40) if r.id == "job-1" else r for r in records]
+    monkeypatch.setattr(gate, "read_quarantine_spool", lambda limit: odd)
+    assert Recorder(gate).tick() is False
+    assert QuarantinedJob.objects.count() == 3
+    assert gate.snapshot()["quarantine_spool"]["count"] == 0
+    row = QuarantinedJob.objects.get(op_id="job-1")
+    assert bytes(row.payload) == next(r.payload for r in records if r.id == "job-1")
 
 
 def test_more_than_a_batch_asks_for_another_step(gate: Store) -> None:

@@ -46,8 +46,9 @@ class PostgresServer:
         if self._user is not None:
             account = pwd.getpwnam(self._user)
             os.chown(self.directory, account.pw_uid, account.pw_gid)
-        self._call("initdb", "-D", str(self._data), "-U", "sluicegate", "-A", "trust", "-E", "UTF8", "-N",
-                   "--locale=C")  # fmt: skip
+        words = ["-U", "sluicegate", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        # Small log segments: what a test limits the size of is tables.
+        self._call("initdb", "-D", str(self._data), *words, "--wal-segsize=1")
 
     @property
     def url(self) -> str:

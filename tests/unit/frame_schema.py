@@ -116,6 +116,14 @@ FRAME = thing(
             "type": "object",
             "required": ["state", "detail", "since_at_ms", "used_bytes", "max_bytes"],
         },
+        "database": thing(
+            {
+                "state": {"enum": ["ok", "away", "unwritable", "slow", "unknown"]},
+                "detail": TEXT,
+                "since_at_ms": WHOLE_OR_NULL,
+            }
+        ),
+        "notices": {"type": "array", "items": thing({"kind": TEXT, "text": TEXT, "since_at_ms": WHOLE})},
         "alerts": thing({"firing": WHOLE_OR_NULL, "items": {"type": "array"}, "last_at_ms": WHOLE_OR_NULL}),
         "quarantine": {"type": "object", "required": ["count", "bytes", "oldest_age_ms", "causes"]},
         "events": {"type": "array", "maxItems": 20},

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error
 from django.db.models import Count, Min, Sum
 
 from ..alerts.sentences import say_alert
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
+from .database_health import READING, DatabaseHealth
 from .frame import EVENTS_SHOWN, DatabaseFacts
 
 log = logging.getLogger("sluicegate.monitor")
@@ -26,22 +28,25 @@ STALE_AFTER_S = 15.0
 class Facts:
     """The last reading; `current` never waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, health: DatabaseHealth | None = None) -> None:
+        self.health = health or DatabaseHealth()
         self._facts = DatabaseFacts(unknown="not read yet")
         self._read_at = 0.0
 
     def tick(self) -> bool:
         try:
-            self._facts = read_facts(int(time.time() * 1000))
+            with self.health.attempt(READING):
+                self._facts = read_facts(int(time.time() * 1000))
             self._read_at = time.monotonic()
-        except DatabaseError as exc:
+        except Error as exc:
             log.warning("the database was not read: %s", exc)
         return False
 
     def current(self) -> DatabaseFacts:
+        health = self.health.current()
         if self._read_at and time.monotonic() - self._read_at > STALE_AFTER_S:
-            return DatabaseFacts(unknown="the database has not answered")
-        return self._facts
+            return DatabaseFacts(unknown="the database has not answered", health=health)
+        return replace(self._facts, health=health)
 
 
 def read_facts(now_ms: int) -> DatabaseFacts:

@@ -9,6 +9,7 @@ from typing import Any
 from ..forecast.drain import Outlook, Rules, band, drain_facts, forecast, one_slot_fewer
 from ..forecast.fullness import nearest_bound
 from ..forecast.load import Load, read_load
+from ..forecast.notices import find_notices
 from ..forecast.queue_state import Facts, full_bound, queue_state
 from ..forecast.verdict import Verdict, give_verdict
 from ..metrics.history import History
@@ -38,6 +39,7 @@ class DatabaseFacts:
     quarantine: Mapping[str, Any] | None = None  # count, bytes, oldest_at_ms, causes
     events: Sequence[Mapping[str, Any]] = ()
     unknown: str = ""  # why, while nothing could be read
+    health: Mapping[str, Any] = field(default_factory=dict)  # DatabaseHealth.current()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Memory:
     verdict: Verdict | None = None
     verdict_key: tuple[Any, ...] = ()
     verdict_at_ms: int = 0
+    noticed: Mapping[str, int] = field(default_factory=dict)  # kind of a notice -> since ms
 
 
 def build_frame(history: History, context: Context, memory: Memory) -> tuple[dict[str, Any], Memory]:
@@ -120,6 +123,14 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         verdict, verdict_at_ms = memory.verdict, memory.verdict_at_ms
     else:
         verdict_at_ms = now_ms
+    notices = find_notices(
+        redis=context.redis,
+        database=context.facts.health,
+        uncopied=int((snapshot.get("quarantine_spool") or {}).get("count") or 0),
+    )
+    noticed = {
+        notice.kind: notice.since_at_ms or memory.noticed.get(notice.kind) or now_ms for notice in notices
+    }
     unknown: dict[str, str] = {}
     until_ms = (entry or {}).get("until_at_ms")
     since_ms = failed_since(context, now_ms) if failed else (entry or {}).get("since_at_ms")
@@ -143,6 +154,8 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "sampled_ago_ms": max(0, context.sampled_ago_ms),
         "verdict": verdict.as_dict(),
         "redis": redis_part(context.redis),
+        "database": database_part(context.facts.health),
+        "notices": [notice.as_dict(noticed[notice.kind]) for notice in notices],
         "alerts": alerts_part(context.facts),
         "quarantine": quarantine_part(context.facts, snapshot, now_ms=now_ms),
         "events": list(context.facts.events)[:EVENTS_SHOWN],
@@ -153,7 +166,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "workers": worker_rows(snapshot),
         "unknown": unknown,
     }
-    return frame, Memory(states, verdict, verdict_key, verdict_at_ms)
+    return frame, Memory(states, verdict, verdict_key, verdict_at_ms, noticed)
 
 
 def queue_order(name: str, policy: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -465,6 +478,16 @@ def redis_part(health: Mapping[str, Any]) -> dict[str, Any]:
     }
     unknown = {name: reason for name, reason in reasons.items() if part[name] is None}
     return {**part, "unknown": unknown} if unknown else part
+
+
+def database_part(health: Mapping[str, Any]) -> dict[str, Any]:
+    """``state`` is ok, away, unwritable, slow or unknown."""
+    part: dict[str, Any] = {
+        "state": health.get("state", "unknown"),
+        "detail": health.get("detail") or "",
+        "since_at_ms": health.get("since_at_ms"),
+    }
+    return part if part["since_at_ms"] is not None else {**part, "unknown": {"since_at_ms": "no trouble"}}
 
 
 def alerts_part(facts: DatabaseFacts) -> dict[str, Any]:

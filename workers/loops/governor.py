@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error
 
 from ..exceptions import StoreUnavailable
 from ..models import Transition
@@ -45,7 +45,6 @@ class Governor:
             self._seen_at_ms = int(found[1]["now_ms"])
             self._govern(*found)
         self._note_outage(found[1]["modes"] if found is not None else None)
-        self._write()
         return False
 
     def _note_outage(self, modes: Mapping[str, Any] | None) -> None:
@@ -150,11 +149,15 @@ class Governor:
             )
         )
 
-    def _write(self) -> None:
+    def write(self) -> bool:
+        """Writes transitions down; a loop of its own, so that a slow database delays no change of mode."""
         while self._unwritten:
+            row = self._unwritten[0]
             try:
-                self._unwritten[0].save(force_insert=True)
-            except DatabaseError as exc:
+                row.save(force_insert=True)
+            except Error as exc:
                 log.warning("%d transitions wait for the database: %s", len(self._unwritten), exc)
-                return
-            self._unwritten.popleft()
+                return False
+            if self._unwritten and self._unwritten[0] is row:  # else too many came meanwhile: it was dropped
+                self._unwritten.popleft()
+        return False

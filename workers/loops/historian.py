@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import Error, transaction
 
 from ..metrics.coarsen import coarsen, make_sample
 from ..models import Sample
+from .database_health import DatabaseHealth
 
 log = logging.getLogger("sluicegate.monitor")
 
@@ -34,7 +35,8 @@ STEPS = (Step(1, 15 * 60, None), Step(10, 6 * 3600, 1), Step(60, 7 * 86_400, 10)
 class Historian:
     """The sampler hands samples over and goes on; whatever the database does happens here."""
 
-    def __init__(self) -> None:
+    def __init__(self, health: DatabaseHealth | None = None) -> None:
+        self._health = health or DatabaseHealth()
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque(maxlen=WAITING_MAX)
         self._made_until: dict[int, int] = {}
         self._ticks = 0
@@ -49,9 +51,9 @@ class Historian:
             return False
         rows = [Sample(step_s=1, at_ms=at_ms, data=data) for at_ms, data in taken]
         try:
-            with transaction.atomic():
+            with self._health.attempt("history"), transaction.atomic():
                 Sample.objects.bulk_create(rows, ignore_conflicts=True)
-        except DatabaseError as exc:
+        except Error as exc:
             log.warning("%d samples wait for the database: %s", len(taken), exc)
             return False
         while self._waiting and self._waiting[0][0] <= taken[-1][0]:

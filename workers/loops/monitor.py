@@ -29,6 +29,7 @@ from . import (
     sampler,
 )
 from .broadcast import GroupBroadcast
+from .database_health import DatabaseHealth
 from .leadership import RENEW_S, Leadership
 from .skeleton import Loop, LoopThread
 
@@ -43,8 +44,9 @@ class Monitor:
         self.stop = threading.Event()
         self.leadership = Leadership(store, holder or f"{socket.gethostname()}:{os.getpid()}")
         self.broadcast = GroupBroadcast(layer_of)
-        self.facts = facts.Facts()
-        self.historian = historian.Historian()
+        self.database = DatabaseHealth(store.clock.now_ms)
+        self.facts = facts.Facts(self.database)
+        self.historian = historian.Historian(self.database)
         self.sampler = sampler.Sampler(
             store,
             installation=installation,
@@ -64,17 +66,14 @@ class Monitor:
 
     def loops(self) -> list[Loop]:
         store, latest, queues = self.store, self.sampler.latest, self.sampler.queues
+        govern = governor.Governor(store, latest, self.sampler.read_health)
         return [
             Loop("leader", RENEW_S, self.leadership.renew, leader_only=False, burst=1),
             Loop("sampler", sampler.INTERVAL_S, self.sampler.tick, burst=1, through_outage=True),
             Loop("facts", facts.INTERVAL_S, self.facts.tick, burst=1),
             Loop("historian", historian.INTERVAL_S, self.historian.tick, burst=1),
-            Loop(
-                "governor",
-                governor.INTERVAL_S,
-                governor.Governor(store, latest, self.sampler.read_health).tick,
-                through_outage=True,
-            ),
+            Loop("governor", governor.INTERVAL_S, govern.tick, through_outage=True),
+            Loop("transitions", governor.INTERVAL_S, govern.write, burst=1, through_outage=True),
             Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
             Loop(
                 "promoter",
@@ -85,7 +84,7 @@ class Monitor:
             Loop(
                 "inlet", inlet.INTERVAL_S, inlet.Inlet(store, lambda: self.sampler.queues_with("inlet")).tick
             ),
-            Loop("recorder", recorder.INTERVAL_S, recorder.Recorder(store).tick),
+            Loop("recorder", recorder.INTERVAL_S, recorder.Recorder(store, self.database).tick),
             Loop("replayer", replayer.INTERVAL_S, replayer.Replayer(store, latest).tick, burst=1),
             Loop(
                 "modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import DatabaseError, transaction
+from django.db import DataError, Error, transaction
 
 from ..models import JournalEntry, QuarantinedJob
 from ..quarantine.arguments import describe_arguments, storable
@@ -14,6 +14,7 @@ from ..quarantine.bounds import Held, choose_dropped
 from ..quarantine.fingerprint import fingerprint
 from ..store import Store
 from ..store.records import QuarantinedRecord
+from .database_health import DatabaseHealth
 
 log = logging.getLogger("sluicegate.monitor")
 
@@ -26,19 +27,18 @@ TRACEBACK_CHARS = 60_000
 class Recorder:
     """Idempotent by operation id: dying between copy and forgetting copies once more and adds nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, health: DatabaseHealth | None = None) -> None:
         self._store = store
+        self._health = health or DatabaseHealth()
 
     def tick(self) -> bool:
         records = self._store.read_quarantine_spool(BATCH)
         if not records:
             return False
         try:
-            with transaction.atomic():
-                QuarantinedJob.objects.bulk_create(
-                    [to_row(record) for record in records], ignore_conflicts=True
-                )
-        except DatabaseError as exc:
+            with self._health.attempt("recording"):
+                copy(records)
+        except Error as exc:
             log.warning("quarantined jobs wait in Redis for the database: %s", exc)
             return False
         self._store.forget_spooled([record.id for record in records])
@@ -46,6 +46,37 @@ class Recorder:
         for queue in {record.queue for record in records}:
             enforce_bounds(queue, policies.get(queue, {}))
         return len(records) == BATCH
+
+
+def copy(records: list[QuarantinedRecord]) -> None:
+    """All or none; what the database takes in no form but its bare facts is kept by those."""
+    try:
+        with transaction.atomic():
+            QuarantinedJob.objects.bulk_create([to_row(record) for record in records], ignore_conflicts=True)
+    except DataError as exc:
+        log.warning("a job cannot be stored as it is, so each is stored alone: %s", exc)
+        for record in records:
+            try:
+                with transaction.atomic():
+                    QuarantinedJob.objects.bulk_create([to_row(record)], ignore_conflicts=True)
+            except DataError as fault:
+                with transaction.atomic():
+                    QuarantinedJob.objects.bulk_create([to_bare_row(record, fault)], ignore_conflicts=True)
+
+
+def to_bare_row(record: QuarantinedRecord, fault: Exception) -> QuarantinedJob:
+    return QuarantinedJob(
+        op_id=storable(record.id)[:255],
+        task=storable(record.task)[:255],
+        queue=storable(record.queue)[:200],
+        tenant=storable(record.tenant)[:255],
+        reason=record.reason[:40],
+        message=f"The rest could not be stored: {storable(str(fault))}"[:MESSAGE_CHARS],
+        payload=record.payload,
+        quarantined_at_ms=record.quarantined_at_ms,
+        fingerprint="unstorable",
+        bytes=len(record.payload),
+    )
 
 
 def to_row(record: QuarantinedRecord) -> QuarantinedJob:

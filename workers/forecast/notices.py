@@ -1,0 +1,44 @@
+"""What about the ground that the gate stands on must an operator know? A line each, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .wording import put_number
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """``kind`` is its identity: since when is counted by it."""
+
+    kind: str
+    text: str
+    since_at_ms: int | None = None  # None: since it was first seen
+
+    def as_dict(self, since_at_ms: int) -> dict[str, Any]:
+        return {"kind": self.kind, "text": self.text, "since_at_ms": since_at_ms}
+
+
+DATABASE_WORDS = {
+    "away": "The database cannot be read",
+    "unwritable": "The database cannot be written",
+    "slow": "The database does not answer",
+}
+
+
+def find_notices(*, redis: Mapping[str, Any], database: Mapping[str, Any], uncopied: int) -> list[Notice]:
+    """``redis`` is the store's health, ``database`` that of DatabaseHealth, ``uncopied`` the spool."""
+    found = []
+    if said := DATABASE_WORDS.get(str(database.get("state"))):
+        detail = f" ({database['detail']})" if database.get("detail") else ""
+        waiting = f"; {put_number(uncopied)} quarantined jobs wait in Redis to be copied" if uncopied else ""
+        found.append(
+            Notice(
+                "database",
+                f"{said}{detail}. The gate goes on without it: jobs are admitted, run and settled{waiting}.",
+                database.get("since_at_ms"),
+            )
+        )
+    return found
