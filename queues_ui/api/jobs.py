@@ -9,18 +9,20 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router
 from pydantic import ValidationError as PydanticError
 
-from workers.actions import cancel
+from workers.actions import cancel, reveal
 from workers.exceptions import StoreUnavailable
 from workers.store import Store, Verdict
 
+from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries.durability import durability_of
 from ..queries.engine import known_tasks
-from ..queries.operations import find_operation
+from ..queries.operations import find_operation, read_result
+from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
 from .admission import admit, answer_of, rate_fields
 from .problems import Problem
-from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument
+from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument, Revelation
 from .submission import Manner, make_offer, read_manner
 
 router = Router(tags=["jobs"])
@@ -100,7 +102,7 @@ def list_tasks(request: HttpRequest) -> dict[str, Any]:
 )
 def read_job(request: HttpRequest, operation_id: str) -> HttpResponse:
     with reach_gate() as store:
-        found = find_operation(store, operation_id)
+        found = find_operation(store, operation_id, submits_as=_own_tenant(request.auth))
     if found is None or not request.auth.sees(found[1]):
         raise Problem(404, "unknown", "There is no such operation, or it is no longer kept.")
     return _json(found[0], 200)
@@ -116,6 +118,36 @@ def cancel_job(request: HttpRequest, operation_id: str) -> HttpResponse:
     with reach_gate() as store:
         result = cancel.execute(request.auth.actor, store=store, operation_id=operation_id)
     return _json(result.data, 200 if result.data["result"] == "cancelled" else 202)
+
+
+@router.post(
+    "/jobs/{operation_id}/reveal",
+    auth=Scope("operate"),
+    response={
+        200: dict,
+        403: ProblemDocument,
+        404: ProblemDocument,
+        422: ProblemDocument,
+        503: ProblemDocument,
+    },
+    summary="Show what is redacted of a job",
+)
+def reveal_job(request: HttpRequest, operation_id: str, why: Revelation) -> HttpResponse:
+    """Needs `operate` (`admin` for the class secret) and a reason; each is in the journal."""
+    with reach_gate() as store:
+        data = reveal.execute(
+            request.auth.actor,
+            store=store,
+            operation_id=operation_id,
+            reason=why.reason,
+            read_result=read_result,
+        ).data
+    return _json({**data, "payload": show_payload(data["payload"])}, 200)
+
+
+def _own_tenant(caller: Caller) -> str | None:
+    """The tenant whose results come back unasked: that of a key which may submit for it."""
+    return caller.submits_as if caller.via == "api" and "submit" in caller.scopes else None
 
 
 def _read_job(row: Any) -> Job:

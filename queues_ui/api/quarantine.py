@@ -14,11 +14,12 @@ from workers.actions.batch_view import show_batch
 from workers.actions.choose_quarantined import filter_jobs
 from workers.actions.gate import redis_now_ms
 from workers.models import QuarantinedJob, ReplayBatch, ReplayItem
+from workers.privacy.classes import handling_of
+from workers.privacy.redact import redact_error
 
 from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries.engine import open_gate
-from ..queries.payload import show_payload
 from .paging import page_document, page_of
 from .problems import Problem
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
@@ -35,6 +36,7 @@ def search(
     queue: str | None = None,
     task: str | None = None,
     tenant: str | None = None,
+    payload_class: str | None = None,
     reason: str | None = None,
     error_type: str | None = None,
     fingerprint: str | None = None,
@@ -50,6 +52,7 @@ def search(
         "queue": queue,
         "task": task,
         "tenant": tenant,
+        "payload_class": payload_class,
         "reason": reason,
         "error_type": error_type,
         "fingerprint": fingerprint,
@@ -100,11 +103,10 @@ def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
     items = ReplayItem.objects.select_related("batch").filter(job=job).order_by("-pk")[:20]
     return {
         **show_line(job),
-        "message": job.message,
-        "traceback": job.traceback,
+        **_told(job),
         "args_text": job.args_text,
         "times": job.times,
-        "payload": show_payload(job.payload),
+        "payload": {"bytes": len(job.payload), "gone": job.payload_gone or None},
         "history": [
             {
                 "batch": str(item.batch_id),
@@ -161,7 +163,10 @@ def show_line(job: QuarantinedJob) -> dict[str, Any]:
         "tenant": job.tenant,
         "reason": job.reason,
         "error_type": job.error_type,
-        "message": job.message[:LONGEST_LINE],
+        "payload_class": job.payload_class,
+        "revealed_to": handling_of(job.payload_class).revealed_to,
+        "tags": job.tags,
+        "message": _told_line(job),
         "args_text": job.args_text[:LONGEST_LINE],
         "attempts": job.attempts,
         "deliveries": job.deliveries,
@@ -175,6 +180,17 @@ def show_line(job: QuarantinedJob) -> dict[str, Any]:
         "state": job.state,
         "bytes": job.bytes,
     }
+
+
+def _told(job: QuarantinedJob) -> dict[str, str]:
+    """Message and traceback, as the job's class lets them be read unasked."""
+    told = redact_error({"message": job.message, "traceback": job.traceback}, job.payload_class) or {}
+    return {"message": told["message"], "traceback": told["traceback"]}
+
+
+def _told_line(job: QuarantinedJob) -> str:
+    told = redact_error({"message": job.message[:LONGEST_LINE]}, job.payload_class) or {}
+    return told["message"]
 
 
 def _causes(jobs: Any) -> list[dict[str, Any]]:

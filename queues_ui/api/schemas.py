@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from ninja import Body, Schema
 from pydantic import ConfigDict, Field
@@ -35,6 +35,7 @@ class Job(Strict):
     cost_ms: Annotated[int, Field(ge=1, le=7 * 86_400_000)] | None = None
     replay_until: Moment | None = None
     tags: list[Tag] = Field(default_factory=list, max_length=20)
+    payload_class: Literal["public", "internal", "personal", "secret"] | None = None
 
 
 class Jobs(Strict):
@@ -81,6 +82,10 @@ class Choice(Strict):
 class ReplayChoice(Choice):
     rate_per_s: float = 20.0
     override_expired: bool = False
+
+
+class Revelation(Strict):
+    reason: Reason
 
 
 class BatchChange(Strict):

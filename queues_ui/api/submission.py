@@ -70,6 +70,7 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
             idempotency_key=manner.idempotency_key,
             idempotency_hash=digest_of(job) if manner.idempotency_key else None,
             tags=job.tags,
+            payload_class=job.payload_class,
             trace=manner.traceparent,
             headers={"traceparent": manner.traceparent} if manner.traceparent else None,
         )

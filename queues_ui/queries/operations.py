@@ -7,6 +7,9 @@ import logging
 from typing import Any, Final
 
 from workers.models import QuarantinedJob
+from workers.privacy.classes import handling_of
+from workers.privacy.redact import REDACTED, redact_error, scrub_value
+from workers.quarantine.arguments import describe_arguments
 from workers.store import Operation, Store
 
 from ..access.desk import desk
@@ -27,16 +30,26 @@ TIMES: Final = (
 )
 
 
-def find_operation(store: Store, operation_id: str) -> tuple[dict[str, Any], str] | None:
-    """What is shown and the tenant it belongs to; None if nothing is known."""
+def find_operation(
+    store: Store, operation_id: str, *, submits_as: str | None = None
+) -> tuple[dict[str, Any], str] | None:
+    """What is shown and the tenant it belongs to; None if nothing is known.
+
+    ``submits_as`` is the tenant in whose name the reader may submit: what a program sent under its own key
+    comes back to it where the class of the payload does not ask for more.
+    """
     operation = store.read_operation(operation_id)
     if operation is not None:
-        return show_operation(operation), operation.tenant
+        shown = show_operation(operation, own=operation.tenant == submits_as)
+        payload = store.read_payload(operation_id) if operation.status in ("pending", "running") else None
+        if payload:
+            shown["args_text"] = describe_arguments(payload, operation.payload_class)
+        return shown, operation.tenant
     held = desk.ask(lambda: QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first())
     return (show_held(held), held.tenant) if held else None
 
 
-def show_operation(operation: Operation) -> dict[str, Any]:
+def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "operation_id": operation.id,
         "task": operation.task,
@@ -60,15 +73,31 @@ def show_operation(operation: Operation) -> dict[str, Any]:
         "replay_of": operation.replay_of,
         "replayed_as": operation.replayed_as,
         "replay_until_at_ms": operation.replay_until_at_ms,
+        "payload_class": operation.payload_class,
+        "revealed_to": handling_of(operation.payload_class).revealed_to,
+        "args_text": None,
         "result": None,
-        "error": _capped_error(operation.error),
-        "unknown": {},
+        "error": _capped_error(redact_error(operation.error, operation.payload_class)),
+        "unknown": {"args_text": "not kept after the job has ended"},
     }
+    if operation.status in ("pending", "running"):
+        shown["unknown"] = {}
     if operation.status == "succeeded":
-        shown["result"], why = read_result(operation.id)
+        shown["result"], why = show_result(operation, own=own)
         if why:
             shown["unknown"]["result"] = why
     return shown
+
+
+def show_result(operation: Operation, *, own: bool) -> tuple[Any, str]:
+    """The result as it may be read unasked, or the reason why it is not."""
+    handling = handling_of(operation.payload_class)
+    if handling.shows == "values":
+        result, why = read_result(operation.id)
+        return (result if own else scrub_value(result)), why
+    if own and handling.error_text:
+        return read_result(operation.id)
+    return None, f"{REDACTED}: {operation.payload_class}; a {handling.revealed_to} may reveal it"
 
 
 def show_held(job: QuarantinedJob) -> dict[str, Any]:
@@ -89,18 +118,24 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "worker": job.worker or None,
         "bytes": job.bytes,
         "cost_ms": None,
-        "tags": [],
+        "tags": job.tags,
         "traceparent": None,
         "quarantined": job.state in (QuarantinedJob.HELD, QuarantinedJob.REPLAYING),
         "cancel_requested": False,
         "replay_of": job.replay_of or None,
         "replayed_as": job.replayed_as or None,
         "replay_until_at_ms": job.replay_until_at_ms,
+        "payload_class": job.payload_class,
+        "revealed_to": handling_of(job.payload_class).revealed_to,
+        "args_text": job.args_text or None,
         "result": None,
-        "error": {"type": job.error_type, "message": job.message, "traceback": job.traceback},
+        "error": redact_error(
+            {"type": job.error_type, "message": job.message, "traceback": job.traceback}, job.payload_class
+        ),
         "unknown": {
             "lost_count": "the operation's record has expired",
             "cost_ms": "the operation's record has expired",
+            **({} if job.args_text else {"args_text": job.payload_gone or "not kept"}),
         },
     }
 

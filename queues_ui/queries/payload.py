@@ -1,4 +1,4 @@
-"""How is a stored payload shown without being trusted? As text, escaped and capped, never unpickled."""
+"""How is a revealed payload shown without being trusted? As text, escaped and capped, never unpickled."""
 
 from __future__ import annotations
 

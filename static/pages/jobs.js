@@ -8,6 +8,7 @@ import { shape } from "../js/shapes.js";
 import { copy } from "../js/setup.js";
 import { bytes, clock, count, duration, isKnown, plural, wait } from "../js/units.js";
 import { at, choice, currentItem, facts, field, part, reading, setItem, startPage } from "./page.js";
+import { redactedArguments, revealButton, revealed } from "./reveal.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
 
 const RECENT = "sluicegate.jobs";
@@ -21,6 +22,7 @@ const recentNode = h("div");
 const submitNode = h("div", { id: "submit" });
 root.replaceChildren(h("div", { class: "section" }, look, h("br"), shown), h("div", { class: "section twocol" }, h("div", {}, part("Looked up here", "kept in this browser", recentNode)), h("div", {}, submitNode)));
 let timer = 0;
+/** @type {any} what was revealed */ let held = null;
 
 function recent() {
   try { return JSON.parse(localStorage.getItem(RECENT) || "[]"); } catch { return []; }
@@ -73,10 +75,20 @@ function draw(job) {
       h("div", { class: "joined" }, h("button", { type: "button", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askCancel(job); } }, "Cancel this job"))),
     why && !settled ? h("p", { class: "why part" }, why) : "",
     part("Six times", span === null ? "" : `${span < 1000 ? wait(span) : duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
-    h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
+    h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["class", job.payload_class], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
       ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? link(job.replayed_as) : null]])),
+      part("Arguments", "as their class allows", redactedArguments(job.args_text, job.unknown?.args_text || "none"), revealNode(job)),
       job.error ? part("Error", null, h("p", { class: "mono ink" }, h("b", {}, job.error.type), `: ${job.error.message || ""}`), h("br"), job.error.traceback ? h("pre", { class: "trace" }, job.error.traceback) : null)
         : part("Result", null, job.status === "succeeded" ? (job.unknown?.result ? h("p", { class: "quiet" }, job.unknown.result) : h("pre", { class: "ink" }, JSON.stringify(job.result, null, 1))) : h("p", { class: "quiet" }, settled ? "none" : "not done yet"))));
+}
+
+/** What was revealed stays while this job is looked at. @param {any} job */
+function revealNode(job) {
+  if (held?.operation_id !== job.operation_id) held = null;
+  const node = h("div", { class: "part" });
+  const draw = () => node.replaceChildren(held ? revealed(held) : revealButton({ id: job.operation_id, ...job }, (shown) => { held = shown; draw(); }));
+  draw();
+  return node;
 }
 
 /** @param {any} job */
@@ -105,6 +117,7 @@ function drawSubmit(tasks) {
   const countdown = number();
   const deadline = number();
   const ordering = text();
+  const payloadClass = choice([["", "the queue's own"], ...["public", "internal", "personal", "secret"].map((c) => /** @type {[string, string]} */ ([c, c]))], start.payload_class || "");
   const fault = h("p", { class: "fault", role: "alert" });
   const done = h("p", {});
   const form = h("form", { class: "formgrid", onsubmit: async (event) => {
@@ -118,6 +131,7 @@ function drawSubmit(tasks) {
     if (queue.value) body.queue = queue.value;
     if (countdown.value) body.countdown_s = Number(countdown.value);
     if (deadline.value) body.deadline_s = Number(deadline.value);
+    if (payloadClass.value) body.payload_class = payloadClass.value;
     if (ordering.value.trim()) body.ordering_key = ordering.value.trim();
     try {
       const answer = await post("/jobs", body);
@@ -128,7 +142,7 @@ function drawSubmit(tasks) {
       fault.textContent = `${/** @type {Error} */ (error).message}${again}`;
     }
   } },
-  h("div", { class: "wide" }, field("task", task)), h("datalist", { id: "tasks" }, tasks.map((t) => h("option", { value: t }))), field("queue", queue), field("not before", countdown, "s from now"), field("deadline", deadline, "s from now", "not started by then: expired"), field("ordering key", ordering, "", "one at a time, in order"),
+  h("div", { class: "wide" }, field("task", task)), h("datalist", { id: "tasks" }, tasks.map((t) => h("option", { value: t }))), field("queue", queue), field("not before", countdown, "s from now"), field("deadline", deadline, "s from now", "not started by then: expired"), field("ordering key", ordering, "", "one at a time, in order"), field("payload class", payloadClass, "", "who may see what it carries"),
   h("div", { class: "wide" }, field("args", args, "JSON list")), h("div", { class: "wide" }, field("kwargs", kwargs, "JSON object")), h("div", { class: "wide acts" }, h("button", { type: "submit", class: "main" }, "Submit 1 job"), done), h("div", { class: "wide" }, fault));
   submitNode.replaceChildren(part("Submit a job", start.from ? `from quarantined ${start.from}; as a new operation` : `${plural(tasks.length, "task")} known`, form));
   if (location.hash === "#submit") { submitNode.scrollIntoView(); task.focus(); }

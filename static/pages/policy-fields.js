@@ -20,6 +20,7 @@ export const GROUPS = [
   ["Modes", [f("saturated_share", "share", "part of every bound in force while saturated; 0 closes"), f("admit_while_draining", "flag", "admitted even while draining"), f("high_mark", "share", "share of a bound that counts as saturated"), f("low_mark", "share", "share under which saturated is left"), f("hold_s", "s", "how long either must hold")]],
   ["Deliveries", [f("max_deliveries", "count", "after so many lost deliveries a job goes to quarantine"), f("lease_s", "s", "a holder that is silent for so long loses the job"), f("unknown_task_grace_s", "s", "how long an unknown task waits for a worker that knows it")]],
   ["Quarantine", [f("quarantine_max_count", "count", "jobs held", "no bound"), f("quarantine_max_bytes", "bytes", "stored size held", "no bound"), f("quarantine_max_age_s", "s", "longest held", "no bound"), f("on_quarantine_full", "word", "what goes when it is full", "", ["drop_oldest", "drop_newest"]), f("owner", "text", "who looks after it", "nobody")]],
+  ["Payloads", [f("payload_class", "word", "of jobs that name none: who may see what they carry, and how long it is kept", "", ["public", "internal", "personal", "secret"])]],
 ];
 
 /** @param {string} name @param {Field["kind"]} kind @param {string} means @param {string} [nullWord] @param {string[]} [words] @returns {Field} */

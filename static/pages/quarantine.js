@@ -10,6 +10,7 @@ import { trendWord } from "../js/side.js";
 import { NBSP, bytes, clock, count, duration, isKnown, plural, utc, wait } from "../js/units.js";
 import { askDiscard, askReplay } from "./quarantine-ask.js";
 import { afterTyping, at, currentItem, facts, hashFields, part, reading, setHash, setItem, startPage } from "./page.js";
+import { redactedArguments, revealButton, revealed } from "./reveal.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
 
 const PAGE = 100;
@@ -30,7 +31,7 @@ const batchNode = h("div", { class: "batch", hidden: true });
 const causesNode = h("div", { class: "pane causes" });
 const jobsNode = h("div", { class: "pane jobs" });
 const detailNode = h("div", { class: "pane detail" });
-const searchInput = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "error, task, queue, tenant, argument or id", "aria-label": "search quarantine", value: filter.search }));
+const searchInput = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "error, task, public argument or id", "aria-label": "search quarantine", value: filter.search }));
 root.replaceChildren(causesNode, jobsNode, detailNode);
 root.before(batchNode);
 $("[data-head-end]").append(h("div", { class: "search" }, searchInput, h("kbd", {}, "/")),
@@ -210,13 +211,20 @@ function drawDetail() {
         part("Error", reasonWord(d.reason), h("p", { class: "mono ink" }, h("b", {}, d.error_type || "no type"), d.message ? `: ${d.message}` : ""), h("br"), trace(d.traceback)),
         part("Is it over?", `queue ${d.queue}: runs a minute, last hour; failed part outlined`, overNode(d))),
       h("div", {},
-        part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, h("pre", { class: "args" }, d.args_text || "not readable as text")),
-        d.payload ? h("details", { class: "part" }, h("summary", { class: "quiet" }, "the stored message, byte for byte"), h("pre", {}, d.payload.text)) : null,
-        part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["attempts", `${count(d.attempts)}, ${plural(d.deliveries, "delivery", "deliveries")}`], ["quarantined", at(d.quarantined_at_ms)],
+        part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, redactedArguments(d.args_text, d.payload?.gone || "not readable as text"), revealNode(d)),
+        part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["class", d.payload_class], ["tags", (d.tags || []).join(", ") || null], ["attempts", `${count(d.attempts)}, ${plural(d.deliveries, "delivery", "deliveries")}`], ["quarantined", at(d.quarantined_at_ms)],
           ["replay until", d.replay_until_at_ms ? h("span", {}, at(d.replay_until_at_ms), d.replay_until_at_ms < live.now() ? " (passed)" : ` (in ${duration(d.replay_until_at_ms - live.now())})`) : "no limit"], ["last holder", d.worker ? `${d.worker}, epoch ${d.epoch}` : "none"], ["cause", h("span", { class: "mono" }, d.fingerprint)]])),
         part("Lineage", null, facts([["replay of", d.replay_of ? jobLink(d.replay_of) : "none"], ["replayed as", d.replayed_as ? jobLink(d.replayed_as) : "none"],
           ...(d.history || []).map((e) => [e.verb, h("span", {}, `${e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
   drawActs();
+}
+
+/** @param {any} d */
+function revealNode(d) {
+  const node = h("div", { class: "part" });
+  const draw = () => node.replaceChildren(d.revealed ? revealed(d.revealed) : revealButton(d, (shown) => { d.revealed = shown; draw(); }));
+  draw();
+  return node;
 }
 
 /** @param {string} id */
@@ -289,7 +297,7 @@ const replayThis = guarded(() => { const c = choice(true); if (c.count) askRepla
 const discardSelected = guarded(() => { const c = choice(false); if (c.count) askDiscard(c, { cause: causeWord(), onDone: () => { chosen.clear(); allChosen = false; current = ""; detail = null; refresh(); } }); });
 const edit = guarded(() => {
   if (!detail) return;
-  try { sessionStorage.setItem("sluicegate.submit", JSON.stringify({ task: detail.task, queue: detail.queue, args_text: detail.args_text, from: detail.id })); } catch { /* the form starts empty */ }
+  try { sessionStorage.setItem("sluicegate.submit", JSON.stringify({ task: detail.task, queue: detail.queue, payload_class: detail.payload_class, args_text: detail.revealed && !detail.revealed.unknown?.arguments ? JSON.stringify([detail.revealed.args, detail.revealed.kwargs]) : "", from: detail.id })); } catch { /* the form starts empty */ }
   location.href = "/jobs/#submit";
 });
 
@@ -354,7 +362,7 @@ async function exportAs(form) {
     rows.push(...page.jobs);
     before = page.next_before;
   } while (before && rows.length < 10000);
-  const columns = ["id", "task", "queue", "tenant", "reason", "error_type", "message", "attempts", "quarantined_at_ms", "fingerprint", "state", "args_text"];
+  const columns = ["id", "task", "queue", "tenant", "reason", "error_type", "message", "attempts", "quarantined_at_ms", "fingerprint", "state", "payload_class", "args_text"];
   // A cell that starts with a formula sign would run in a spreadsheet.
   const cell = (v) => `"${String(v ?? "").replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`;
   const text = form === "json" ? JSON.stringify(rows, null, 1) : [columns.join(","), ...rows.map((r) => columns.map((c) => cell(r[c])).join(","))].join("\n");

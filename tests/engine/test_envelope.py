@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from workers.admission import envelope
 from workers.admission.offers import build_offer
+from workers.privacy.redact import scrub_text
 
 APP = Celery("envelope", set_as_current=False)
 
@@ -72,9 +73,13 @@ def test_what_is_stored_small_comes_back_whole(
     message["properties"] |= extra
     back = through_the_gate(message)
     assert back["body"] == message["body"]
-    for volatile in ("eta", "sluicegate_epoch"):
+    for volatile in ("eta", "sluicegate_epoch", "payload_class"):
         back["headers"].pop(volatile)
     wanted = {name: value for name, value in message["headers"].items() if name != "eta"}
+    for name in ("argsrepr", "kwargsrepr"):
+        # What Celery logs of a call: without what a name gives away.
+        if isinstance(wanted.get(name), str):
+            wanted[name] = scrub_text(wanted[name])
     assert back["headers"] == wanted
     for name, value in message["properties"].items():
         assert back["properties"][name] == value

@@ -55,10 +55,10 @@ def test_the_rate_is_kept() -> None:
 
 
 def test_arguments_are_shown_as_text_and_never_unpickled() -> None:
-    assert describe_arguments(PAYLOAD) == '{"args": [1, "x"], "kwargs": {"k": 2}}'
-    assert describe_arguments(b"\x80\x04\x95") == "\\x80\x04\\x95"
-    assert describe_arguments(b'{"body": "%%%"}') == "%%%"
-    assert len(describe_arguments(b"x" * 10_000)) < 4_100
+    assert describe_arguments(PAYLOAD, "public") == '{"args": [1, "x"], "kwargs": {"k": 2}}'
+    assert describe_arguments(b"\x80\x04\x95", "public") == "\\x80\x04\\x95"
+    assert describe_arguments(b'{"body": "%%%"}', "public") == '{"body": "%%%"}'
+    assert len(describe_arguments(b"x" * 10_000, "public")) < 4_100
 
 
 def test_text_is_made_fit_for_every_database() -> None:

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..privacy.classes import PUBLIC
+from ..privacy.redact import REDACTED, scrub_text
+
 #: Headers at these values are left out and put back.
 _HEADERS: dict[str, Any] = {
     "lang": "py",
@@ -67,12 +70,18 @@ def shrink(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore(
-    small: Mapping[str, Any], *, op_id: str, queue: str, delivery_tag: str, epoch: int
+    small: Mapping[str, Any],
+    *,
+    op_id: str,
+    queue: str,
+    delivery_tag: str,
+    epoch: int,
+    payload_class: str = PUBLIC,
 ) -> dict[str, Any]:
     """The message that Celery's worker expects.
 
     An ETA is left out: what a claim hands over is due, and a slow clock must not hold it again in a
-    worker's memory.
+    worker's memory. Of the arguments Celery shows, in logs, events and ``inspect``, what their class allows.
     """
     absent = small.get("n", ())
     headers = {name: value for name, value in _HEADERS.items() if name not in absent}
@@ -82,6 +91,13 @@ def restore(
     headers["id"] = op_id
     headers["eta"] = None
     headers["sluicegate_epoch"] = epoch
+    if payload_class != PUBLIC:
+        headers["argsrepr"] = headers["kwargsrepr"] = REDACTED
+    else:
+        for name in ("argsrepr", "kwargsrepr"):
+            if isinstance(headers.get(name), str):
+                headers[name] = scrub_text(headers[name])
+    headers["payload_class"] = payload_class
     properties = {**_PROPERTIES, "correlation_id": op_id, **small["p"]}
     properties["delivery_tag"] = delivery_tag
     properties["delivery_info"] = {"exchange": "", "routing_key": queue}

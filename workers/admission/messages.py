@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..exceptions import OfferError
+from ..privacy.classes import PAYLOAD_CLASSES, is_payload_class
 from ..states import DEFAULT_TENANT
 from ..store.offers import Offer
 from . import envelope
@@ -23,6 +24,8 @@ MAX_AWAY_S = 10 * 366 * 86400
 #: Headers through which a Celery producer speaks to the gate, all optional:
 #: tenant; and sluicegate: a map of cost_ms, deadline_ms, offered_ago_ms, idempotency_key, ...
 GATE_HEADER = "sluicegate"
+#: And payload_class, one of ``privacy.classes.PAYLOAD_CLASSES``; kept on the record, put back at the claim.
+CLASS_HEADER = "payload_class"
 
 
 #: Longest key, tag or hash that is taken, in characters.
@@ -58,6 +61,9 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
     op_id = _name("headers.id", headers.get("id"))
     task = _name("headers.task", headers.get("task"))
     tenant = _name("headers.tenant", headers.get("tenant") or DEFAULT_TENANT)
+    payload_class = headers.get(CLASS_HEADER)
+    if payload_class is not None and not is_payload_class(payload_class):
+        raise OfferError(CLASS_HEADER, "is not a payload class", f"use one of {', '.join(PAYLOAD_CLASSES)}")
     delay_ms, deadline_ms = 0, None
     if headers.get("eta"):
         delay_ms = max(0, _distance_ms("headers.eta", headers["eta"], now))
@@ -73,6 +79,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
     small = envelope.shrink(message)
     small["p"].pop("sluicegate_links", None)
     small["h"].pop(GATE_HEADER, None)
+    small["h"].pop(CLASS_HEADER, None)
     return Offer(
         id=op_id,
         task=task,
@@ -94,6 +101,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
         idempotency_hash=_text(facts, "idempotency_hash"),
         tags=_texts("tags", facts.get("tags") or ()),
         trace=_text(facts, "trace"),
+        payload_class=payload_class,
     )
 
 

@@ -14,7 +14,7 @@ from celery import Celery
 from kombu.serialization import dumps as serialize
 
 from ..store.offers import Offer
-from .messages import GATE_HEADER, offer_from_message
+from .messages import CLASS_HEADER, GATE_HEADER, offer_from_message
 
 
 def build_offer(
@@ -39,6 +39,7 @@ def build_offer(
     idempotency_hash: str | None = None,
     tags: Sequence[str] = (),
     trace: str | None = None,
+    payload_class: str | None = None,
     headers: Mapping[str, Any] | None = None,
 ) -> Offer:
     """The offer that ``app.send_task(task, args, kwargs)`` would make, in the app's own message format.
@@ -65,11 +66,12 @@ def build_offer(
         "tags": list(tags),
         "trace": trace,
     }
+    marked = {CLASS_HEADER: payload_class} if payload_class else {}
     envelope = {
         "body": base64.b64encode(raw).decode(),
         "content-type": content_type,
         "content-encoding": content_encoding,
-        "headers": {**message.headers, **(headers or {}), "tenant": tenant, GATE_HEADER: facts},
+        "headers": {**message.headers, **(headers or {}), "tenant": tenant, GATE_HEADER: facts, **marked},
         "properties": {**message.properties, "delivery_mode": 2, "priority": 0, "body_encoding": "base64"},
     }
     return offer_from_message(envelope, queue, now=datetime.now(UTC))

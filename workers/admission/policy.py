@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..privacy.classes import DEFAULT_CLASS, PAYLOAD_CLASSES
+
 ON_FULL: Final = ("reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade")
 ORDERS: Final = ("fifo", "lifo")  # lifo applies while saturated only
 ON_QUARANTINE_FULL: Final = ("drop_oldest", "drop_newest")
@@ -84,6 +86,7 @@ class Policy:
     objective_s: float | None = None
     objective_share: float | None = None
     owner: str | None = None
+    payload_class: str = DEFAULT_CLASS  # of what names none
     # Quarantine.
     quarantine_max_count: int | None = 10_000
     quarantine_max_bytes: int | None = 256 * 1024 * 1024
@@ -278,6 +281,7 @@ READERS: Final[dict[str, Reader]] = {
     "objective_s": _SECONDS,
     "objective_share": _or_null(_number(low=0, high=1, open_low=True)),
     "owner": _or_null(_text),
+    "payload_class": _word(*PAYLOAD_CLASSES),
     "quarantine_max_count": _COUNT,
     "quarantine_max_bytes": _BYTES,
     "quarantine_max_age_s": _SECONDS,

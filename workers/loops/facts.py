@@ -12,6 +12,7 @@ from django.db.models import Count, Min, Sum
 
 from ..alerts.sentences import say_alert
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
+from ..privacy.classes import handling_of
 from .database_health import READING, DatabaseHealth
 from .frame import EVENTS_SHOWN, DatabaseFacts
 
@@ -131,12 +132,11 @@ def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
     causes = []
     for row in top:
         one = held.filter(fingerprint=row["fingerprint"]).order_by("-quarantined_at_ms")
-        job = one.values("task", "queue", "reason", "error_type", "message").first()
+        job = one.values("task", "queue", "reason", "error_type", "message", "payload_class").first()
         if job is None:
             continue
-        words = (
-            f"{job['error_type']}: {job['message']}" if job["message"] else job["error_type"] or job["reason"]
-        )
+        said = job["message"] if handling_of(job["payload_class"]).error_text else ""
+        words = f"{job['error_type']}: {said}" if said else job["error_type"] or job["reason"]
         causes.append(
             {
                 "fingerprint": row["fingerprint"],

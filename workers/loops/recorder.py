@@ -9,6 +9,8 @@ from typing import Any
 from django.db import DataError, Error, transaction
 
 from ..models import JournalEntry, QuarantinedJob
+from ..privacy.classes import handling_of
+from ..privacy.redact import scrub_text
 from ..quarantine.arguments import describe_arguments, storable
 from ..quarantine.bounds import Held, choose_dropped
 from ..quarantine.fingerprint import fingerprint
@@ -80,7 +82,12 @@ def to_bare_row(record: QuarantinedRecord, fault: Exception) -> QuarantinedJob:
 
 
 def to_row(record: QuarantinedRecord) -> QuarantinedJob:
-    message, traceback = storable(record.message), storable(record.traceback)
+    """A row of it; a secret payload is not copied in clear."""
+    message = storable(scrub_text(record.message))
+    traceback = storable(scrub_text(record.traceback[-TRACEBACK_CHARS:]))
+    payload, gone = record.payload, ""
+    if handling_of(record.payload_class).needs_encryption:
+        payload, gone = b"", "a secret payload is not kept in clear"
     return QuarantinedJob(
         op_id=record.id,
         task=storable(record.task)[:255],
@@ -89,9 +96,12 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
         reason=record.reason,
         error_type=storable(record.error_type)[:255],
         message=message[:MESSAGE_CHARS],
-        traceback=traceback[-TRACEBACK_CHARS:],
-        payload=record.payload,
-        args_text=storable(describe_arguments(record.payload)),
+        traceback=traceback,
+        payload=payload,
+        payload_class=record.payload_class,
+        payload_gone=gone,
+        args_text=storable(describe_arguments(record.payload, record.payload_class)),
+        tags=[storable(tag) for tag in record.tags],
         attempts=record.attempts,
         deliveries=record.deliveries,
         times=record.times,
@@ -108,7 +118,7 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
         replay_until_at_ms=record.replay_until_at_ms,
         worker=storable(record.worker or "")[:255],
         epoch=record.epoch,
-        bytes=len(record.payload) + len(record.traceback) + len(record.message),
+        bytes=len(payload) + len(record.traceback) + len(record.message),
     )
 
 

@@ -113,9 +113,12 @@ class Replayer:
                 tenant=job.tenant,
                 payload=bytes(job.payload),
                 replay_until_at_ms=job.replay_until_at_ms,
+                payload_class=job.payload_class,
+                tags=job.tags,
             )
             if offer is None:
-                self._count_failure(batch, pace, item, "its message cannot be read, so it cannot be run")
+                why = job.payload_gone or "its message cannot be read, so it cannot be run"
+                self._count_failure(batch, pace, item, why)
             else:
                 offers.append((item, offer))
         if not offers or pace.failures >= FAILURES_IN_A_ROW:

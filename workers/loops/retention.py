@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from ..models import Alert, JournalEntry, QuarantinedJob, ReplayBatch, Transition
+from ..privacy.classes import RULES
 from ..store import Store
 from .recorder import drop
 
@@ -19,6 +20,25 @@ TRANSITION_DAYS = 365
 ALERT_DAYS = 90
 BATCH_DAYS = 90
 SETTLED_QUARANTINE_DAYS = 30  # replayed and discarded ones: the lineage of a replay is looked up for weeks
+
+
+def forget_payloads(now_ms: int) -> int:
+    """Takes payloads out of rows that their class keeps no longer; how many. Such a job runs no more."""
+    forgotten = 0
+    for name, handling in RULES.items():
+        if handling.payload_kept_s is None:
+            continue
+        old = QuarantinedJob.objects.filter(
+            payload_class=name, payload_gone="", quarantined_at_ms__lt=now_ms - 1000 * handling.payload_kept_s
+        ).exclude(state=QuarantinedJob.REPLAYING)
+        keys = list(old.order_by().values_list("pk", flat=True)[:5000])
+        why = f"kept {handling.payload_kept_s // 86_400} days: {name}"
+        for start in range(0, len(keys), 500):
+            rows = QuarantinedJob.objects.filter(pk__in=keys[start : start + 500])
+            rows.filter(state=QuarantinedJob.HELD).update(state=QuarantinedJob.DISCARDED)
+            rows.update(payload=b"", payload_gone=why, args_text="", message="", traceback="")
+        forgotten += len(keys)
+    return forgotten
 
 
 class Retention:
@@ -34,6 +54,7 @@ class Retention:
                     queue=queue, state=QuarantinedJob.HELD, quarantined_at_ms__lt=now_ms - 1000 * age_s
                 )
                 drop(queue, old.values_list("pk", flat=True)[:5000], why=f"held for more than {age_s:g} s")
+        forget_payloads(now_ms)
         settled = (QuarantinedJob.REPLAYED, QuarantinedJob.DISCARDED)
         horizon_ms = now_ms - SETTLED_QUARANTINE_DAYS * 86_400_000
         QuarantinedJob.objects.filter(state__in=settled, quarantined_at_ms__lt=horizon_ms).delete()

@@ -2,6 +2,8 @@
 
 from django.db import models
 
+from ..privacy.classes import DEFAULT_CLASS
+
 
 class QuarantinedJob(models.Model):
     HELD, REPLAYING, REPLAYED, DISCARDED = "held", "replaying", "replayed", "discarded"
@@ -16,7 +18,10 @@ class QuarantinedJob(models.Model):
     message = models.TextField(blank=True)
     traceback = models.TextField(blank=True)
     payload = models.BinaryField(default=bytes)  # as it was sent; never unpickled
-    args_text = models.TextField(blank=True)
+    payload_class = models.CharField(max_length=10, default=DEFAULT_CLASS)
+    payload_gone = models.CharField(max_length=200, blank=True, default="")  # why the payload is not here
+    args_text = models.TextField(blank=True)  # as it may be shown unasked: redacted by class and name
+    tags = models.JSONField(default=list)
     attempts = models.PositiveIntegerField(default=0)
     deliveries = models.PositiveIntegerField(default=0)
     times = models.JSONField(default=dict)

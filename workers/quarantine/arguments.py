@@ -1,4 +1,4 @@
-"""With which arguments was a held job sent? Read as text, never unpickled."""
+"""With which arguments was a job sent? Read as text, never unpickled; shown as its class allows."""
 
 from __future__ import annotations
 
@@ -6,23 +6,37 @@ import base64
 import json
 from typing import Any
 
+from ..privacy.classes import handling_of
+from ..privacy.redact import REDACTED, render_arguments, scrub_text
+
 SHOWN_CHARS = 4_000
 READ_BYTES = 2_000_000  # a larger body is shown as its beginning
 
 
-def describe_arguments(payload: bytes) -> str:
-    """args and kwargs as JSON where the body is JSON; else what can be said of the bytes."""
+def describe_arguments(payload: bytes, payload_class: str) -> str:
+    """args and kwargs as JSON, redacted; of what is no message the text, where its class shows values."""
+    if not payload:
+        return ""
+    found = read_arguments(payload)
+    if found is not None:
+        return cut(render_arguments(*found, payload_class))
+    if handling_of(payload_class).shows != "values":
+        return REDACTED
+    return cut(scrub_text(payload[:READ_BYTES].decode("utf-8", "backslashreplace")))
+
+
+def read_arguments(payload: bytes) -> tuple[Any, Any] | None:
+    """args and kwargs of a stored message, None where it is none that can be read."""
     try:
-        message = json.loads(payload[:READ_BYTES]) if payload else None
-    except ValueError:
-        return cut(payload[:SHOWN_CHARS].decode("utf-8", "backslashreplace"))
+        message = json.loads(payload[:READ_BYTES])
+    except (ValueError, RecursionError):
+        return None
     if not isinstance(message, dict):
-        return cut(payload[:SHOWN_CHARS].decode("utf-8", "backslashreplace"))
-    body = message.get("b", message.get("body"))
-    decoded = decode_body(body)
+        return None
+    decoded = decode_body(message.get("b", message.get("body")))
     if isinstance(decoded, list) and len(decoded) >= 2:
-        return cut(json.dumps({"args": decoded[0], "kwargs": decoded[1]}, ensure_ascii=False))
-    return cut(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+        return decoded[0], decoded[1]
+    return None
 
 
 def decode_body(body: Any) -> Any:

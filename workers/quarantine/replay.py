@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..store import Offer
@@ -53,6 +53,8 @@ def make_offer(
     tenant: str,
     payload: bytes,
     replay_until_at_ms: int | None,
+    payload_class: str | None = None,
+    tags: Sequence[str] = (),
 ) -> Offer | None:
     renewed = renew_payload(payload)
     if renewed is None:
@@ -65,6 +67,8 @@ def make_offer(
         tenant=tenant,
         replay_of=op_id,
         replay_until_at_ms=replay_until_at_ms,
+        payload_class=payload_class,
+        tags=tuple(tags),
     )
 
 

@@ -13,6 +13,7 @@ import redis
 
 from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
+from ..privacy.classes import DEFAULT_CLASS
 from ..states import DEFAULT_QUEUE, TOTALS
 from . import keys, scripts
 from .connections import TIMEOUT_S, open_client
@@ -39,6 +40,7 @@ class Claimed:
     lease_ms: int
     accepted_at_ms: int
     task: str
+    payload_class: str = DEFAULT_CLASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -503,7 +505,16 @@ def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:
     clock.set(now)
     return [
         Claimed(
-            _str(row[0]), row[1], _str(row[2]), bytes(row[3]), row[4], row[5], row[6], row[7], _str(row[8])
+            _str(row[0]),
+            row[1],
+            _str(row[2]),
+            bytes(row[3]),
+            row[4],
+            row[5],
+            row[6],
+            row[7],
+            _str(row[8]),
+            _str(row[9]) or DEFAULT_CLASS,
         )
         for row in _rows(rows)
     ]

@@ -20,6 +20,7 @@ class Offer:
     along. ``offered_ago_ms`` is how long before this call the offer was made. ``retries`` counts how often
     a task published its own id again: retries, and replacements of itself. ``api_key`` names the key
     that a limit per key counts; offers without one (Celery publishes) count together, a tenant's as one.
+    ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Offer:
     tags: tuple[str, ...] = ()
     trace: str | None = None
     api_key: str | None = None
+    payload_class: str | None = None
 
     def pack(self) -> bytes:
         """The offer as admit.lua reads it: short names, nothing that is at its default."""
@@ -64,6 +66,7 @@ class Offer:
             ("tg", self.tags or None),
             ("tr", self.trace),
             ("k", self.api_key),
+            ("pc", self.payload_class),
         ):
             if value is not None:
                 row[name] = value

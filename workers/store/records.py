@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..privacy.classes import DEFAULT_CLASS
 from .offers import status_of
 
 
@@ -40,6 +41,7 @@ class Operation:
     epoch: int | None = None
     tags: tuple[str, ...] = ()
     trace: str | None = None
+    payload_class: str = DEFAULT_CLASS
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class QuarantinedRecord:
     epoch: int | None = None
     fingerprint: str | None = None
     tags: tuple[str, ...] = field(default=())
+    payload_class: str = DEFAULT_CLASS
 
 
 def _times(row: dict[str, Any]) -> dict[str, int | None]:
@@ -114,6 +117,7 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
         epoch=row.get("ep"),
         tags=tuple(row.get("tg") or ()),
         trace=row.get("tr"),
+        payload_class=row.get("pc") or DEFAULT_CLASS,
     )
 
 
@@ -139,4 +143,5 @@ def parse_quarantined(op_id: str, row: dict[str, Any], payload: bytes, at_ms: in
         worker=row.get("w"),
         epoch=row.get("ep"),
         tags=tuple(row.get("tg") or ()),
+        payload_class=row.get("pc") or DEFAULT_CLASS,
     )

@@ -278,11 +278,16 @@ class GateChannel(_Base):
         try:
             small = json.loads(job.payload)
             return envelope.restore(
-                small, op_id=job.id, queue=job.queue, delivery_tag=held.tag, epoch=job.epoch
+                small,
+                op_id=job.id,
+                queue=job.queue,
+                delivery_tag=held.tag,
+                epoch=job.epoch,
+                payload_class=job.payload_class,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             held.quarantine_reason = "undecodable"
-            note_error(held, type(exc).__name__, f"the stored message cannot be read: {exc}")
+            note_error(held, type(exc).__name__, "the stored message cannot be read")
             holdings.settle(held, "failed")
             return None
 

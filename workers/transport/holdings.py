@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..exceptions import StoreUnavailable
+from ..privacy.classes import DEFAULT_CLASS, SECRET
+from ..privacy.redact import redact_error, scrub_text
 from ..store import Claimed, Settlement, Store
 
 logger = logging.getLogger("sluicegate.transport")
@@ -39,6 +41,7 @@ class Held:
     max_deliveries: int
     accepted_at_ms: int
     tag: str
+    payload_class: str = DEFAULT_CLASS
     taken: bool = False
     started_at_ms: int | None = None
     started_monotonic: float | None = None
@@ -72,12 +75,16 @@ class Held:
 
 
 def note_error(held: Held, kind: str, message: str, traceback: str = "") -> None:
-    """Keeps what a person needs of a failure, capped."""
-    held.error = {
+    """Keeps what a person needs of a failure, capped and without values that a name gives away.
+
+    Of a secret payload's failure no word that could be its own is kept.
+    """
+    error = {
         "type": kind[:200],
-        "message": message[:MAX_MESSAGE],
-        "traceback": traceback[-MAX_TRACEBACK:],
+        "message": scrub_text(message[:MAX_MESSAGE]),
+        "traceback": scrub_text(traceback[-MAX_TRACEBACK:]),
     }
+    held.error = redact_error(error, SECRET) if held.payload_class == SECRET else error
 
 
 @dataclass(slots=True)
@@ -129,6 +136,7 @@ class Holdings:
             max_deliveries=job.max_deliveries,
             accepted_at_ms=job.accepted_at_ms,
             tag=f"{job.epoch}/{job.id}",
+            payload_class=job.payload_class,
         )
         with self._lock:
             self._held[held.tag] = held

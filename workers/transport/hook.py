@@ -29,6 +29,7 @@ from .publishing import (
     one_batch,
     take_refusal,
 )
+from .quiet import keep_logs_quiet
 from .request import GateRequest
 
 transport.register()
@@ -203,6 +204,7 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
         return
     # A result that cannot be stored for a moment must not fail a job that is done.
     app.conf.result_backend_always_retry = True
+    keep_logs_quiet()
     app.finalize()
     for task in app.tasks.values():
         task.acks_late = True

@@ -8,6 +8,7 @@ from typing import Any
 from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceeded, WorkerLostError
 from celery.worker.request import Request
 
+from ..privacy.redact import redact_error, redact_result
 from .holdings import MAX_RESULT, Held, Holdings, note_error
 from .registry import held_by_tag
 
@@ -42,7 +43,9 @@ class GateRequest(Request):
                     held.run_ms = int(runtime * 1000)
                 if not failed:
                     held.outcome = "succeeded"
-                    held.result_repr = _text(retval)[:MAX_RESULT]
+                    shown = redact_result(_text(retval)[:MAX_RESULT], held.payload_class)
+                    held.result_repr = shown
+                    failed__retval__runtime = (failed, shown, runtime)  # what an event would tell
             return inner(self, failed__retval__runtime, **kw)
 
         cls.on_success = on_success
@@ -53,6 +56,13 @@ class GateRequest(Request):
             self._held, self._holdings = found
             self._held.taken = True
         super().__init__(message, *args, **kwargs)
+
+    def send_event(self, type: str, **fields: Any) -> None:
+        if self._held is not None and "exception" in fields:
+            told = {"message": _text(fields["exception"]), "traceback": _text(fields.get("traceback"))}
+            shown = redact_error(told, self._held.payload_class) or {}
+            fields |= {"exception": shown["message"], "traceback": shown["traceback"]}
+        super().send_event(type, **fields)
 
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         if self._held is not None and self._holdings is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from celery.backends.redis import RedisBackend
+
+from ..privacy.classes import handling_of
 
 #: Longest stored result in characters of JSON; what is longer is named, not kept.
 MAX_RESULT = 1_048_576
@@ -23,12 +26,26 @@ return 1
 class ResultBackend(RedisBackend):
     """Celery's Redis backend, for ``result_backend = "sluicegate://..."``.
 
-    Differs in two things: a result is stored even when Redis is at its memory limit, and one of more
-    than a megabyte is replaced by a note of its size.
+    Differs in three things: a result is stored even when Redis is at its memory limit, one of more than a
+    megabyte is replaced by a note of its size, and one of a class that is kept for less goes sooner.
     """
+
+    _storing = threading.local()
+
+    def _store_result(
+        self, task_id: Any, result: Any, state: Any, traceback: Any = None, request: Any = None, **kw: Any
+    ) -> Any:
+        self._storing.kept_s = handling_of(getattr(request, "payload_class", None)).result_kept_s
+        try:
+            return super()._store_result(task_id, result, state, traceback, request=request, **kw)
+        finally:
+            self._storing.kept_s = None
 
     def _set(self, key: Any, value: Any, expires: float | None = None) -> None:
         kept = self.expires if expires is None else expires
+        most = getattr(self._storing, "kept_s", None)
+        if most is not None:
+            kept = min(int(kept or most), most)
         self.client.eval(_STORE, 1, key, int(kept or 0), value)
 
     def _get_result_meta(self, result: Any, state: str, *args: Any, **kwargs: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@
 -- Cost  O(log n) an offer; about 30 commands.
 -- @include base
 -- @include rates
+-- @include privacy
 local not_after = tonumber(ARGV[1])
 local whole = ARGV[2] == '1'
 if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
@@ -277,7 +278,7 @@ for _, verdict in ipairs(accepted) do
     if (o.oa or 0) > 0 then rec.o = now - o.oa end
     if (o.r or 0) > 0 then rec.r = o.r end
     if o.dd then rec.dd = now + o.dd end
-    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok
+    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc
     bump(q, n, 'offered', 1)
     bump(q, n, 'accepted', 1)
     if o.ro then bump(q, n, 'replayed', 1) end
@@ -290,8 +291,10 @@ for _, verdict in ipairs(accepted) do
       redis.call('ZREM', root .. 'links:until', id)
       redis.call('ZREM', root .. 'settled', id) -- a task that was replaced ended under this id before
       local parent = read_record(verdict[6])
+      inherit(rec, parent)
       cancelled = redis.call('ZSCORE', root .. 'tombstones', verdict[6]) or (parent and (parent.cr or parent.s == 'cancelled'))
     end
+    rec.pc = class_of(rec.pc, policy_or_default(q))
     if cancelled then
       finish(id, rec, 'cancelled')
     else

@@ -1,7 +1,8 @@
 -- claim: chooses the next jobs by policy and gives each a lease and a fencing epoch.
 -- KEYS  1 root of the gate
 -- ARGV  1 worker name   2 how many at most   3.. queue names, as the worker consumes them
--- Reply msgpack {now, jobs}; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task}
+-- Reply msgpack {now, jobs}; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task,
+--       payload class or ""}
 -- Cost  O(queues + jobs log n). Expired heads are ended on the way, at most 50 a call.
 -- @include base
 -- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
@@ -162,7 +163,7 @@ while #jobs < most and skipped < 50 do
           redis.call('HSET', sched_key, 'vt', string.format('%.0f', tag),
             'vt:' .. q, string.format('%.0f', tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1))))
         end
-        jobs[#jobs + 1] = {id, epoch, q, payload, rec.dl, s.policy.max_deliveries or 3, lease_ms, rec.a, rec.t}
+        jobs[#jobs + 1] = {id, epoch, q, payload, rec.dl, s.policy.max_deliveries or 3, lease_ms, rec.a, rec.t, rec.pc or ''}
       end
     end
   end

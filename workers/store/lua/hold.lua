@@ -4,10 +4,12 @@
 -- Reply msgpack {now, "held"|"gone"}
 -- Cost  O(log n).
 -- @include base
+-- @include privacy
 if redis.call('LINDEX', ARGV[1], -1) ~= ARGV[2] then return cmsgpack.pack({now, 'gone'}) end
 redis.call('RPOP', ARGV[1])
 local id, q, n = ARGV[3], gated(ARGV[4]), ARGV[5]
 local rec = {t = ARGV[6], q = q, n = n, b = #ARGV[2], c = 0, a = now, er = {type = ARGV[8], message = ARGV[9], traceback = ''}}
+rec.pc = class_of(nil, policy_or_default(q))
 bump(q, n, 'offered', 1)
 bump(q, n, 'accepted', 1)
 meet(q, n)

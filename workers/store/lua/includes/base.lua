@@ -71,8 +71,9 @@ local policies = {}
 local POLICY_FIELDS = {'version', 'max_count', 'max_bytes', 'max_cost_ms', 'max_age_s', 'on_full', 'order', 'weight',
   'strict_rank', 'reserved_slots', 'max_in_flight', 'age_ceiling_s', 'saturated_share', 'admit_while_draining',
   'tenant_share', 'max_deliveries', 'lease_s', 'sample_rate', 'unknown_task_grace_s', 'quarantine_max_count',
-  'max_wait_s', 'quarantine_max_bytes', 'may_coalesce', 'block_s', 'high_mark', 'rate_limits'}
-local WORDS = {on_full = true, order = true, rate_limits = true}
+  'max_wait_s', 'quarantine_max_bytes', 'may_coalesce', 'block_s', 'high_mark', 'rate_limits',
+  'payload_class'}
+local WORDS = {on_full = true, order = true, rate_limits = true, payload_class = true}
 local function policy_of(q)
   local p = policies[q]
   if p == nil then

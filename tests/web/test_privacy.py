@@ -1,0 +1,194 @@
+"""Who may see what a job carries, and is each look written down?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from config.locations import result_backend
+from queues_ui.queries import engine
+from workers.actions.gate import redis_now_ms
+from workers.loops.facts import read_facts
+from workers.loops.recorder import Recorder
+from workers.loops.retention import forget_payloads
+from workers.models import JournalEntry, QuarantinedJob
+from workers.store import Settlement
+
+MARK = "MARKED-s3cret"
+BODY = {"task": "drill.echo", "args": [MARK], "kwargs": {}}
+
+
+@pytest.fixture(autouse=True)
+def results(gate, redis_url):
+    """Results are kept in Redis, as an installation keeps them; the fixture of the gate undoes it."""
+    app = engine.celery_app()
+    app.conf.result_backend, _ = result_backend(redis_url)
+    app._local.__dict__.pop("backend", None)
+    app._backend_cache = None
+
+
+def submit(api, **fields):
+    answer = api.post("/jobs", {**BODY, **fields})
+    assert answer.status_code == 202, answer.content
+    return answer.json()["operation_id"]
+
+
+def end(gate, outcome="succeeded", *, result=None, message=MARK):
+    """Runs what waits, as a worker would."""
+    for job in gate.claim("w1@host", ["normal"], 10):
+        if outcome == "succeeded" and result is not None:
+            engine.celery_app().backend.store_result(job.id, result, "SUCCESS")
+        error = {"type": "app.Broken", "message": message, "traceback": f"Traceback\napp.Broken: {message}"}
+        gate.settle(
+            [Settlement(job.id, job.epoch, outcome, run_ms=1, error=error if outcome == "failed" else None)]
+        )
+
+
+def fail(gate):
+    end(gate, "failed")
+    Recorder(gate).tick()
+
+
+def test_a_class_is_declared_or_the_queues_default_is_taken(api, gate):
+    classes = {c: submit(api, payload_class=c) for c in ("public", "internal", "personal")}
+    unnamed = submit(api)
+    assert api.get(f"/jobs/{unnamed}").json()["payload_class"] == "internal"
+    for name, op_id in classes.items():
+        assert api.get(f"/jobs/{op_id}").json()["payload_class"] == name
+    assert api.put("/policies/normal", {"payload_class": "personal", "reason": "law"}).status_code == 200
+    assert api.get(f"/jobs/{submit(api)}").json()["payload_class"] == "personal"
+    wrong = api.post("/jobs", {**BODY, "payload_class": "hidden"})
+    assert (wrong.status_code, wrong.json()["field"]) == (422, "payload_class")
+    bulk = api.post(
+        "/jobs/bulk", [{**BODY, "payload_class": "public"}, {**BODY, "payload_class": "no"}]
+    ).json()
+    assert [verdict["status"] for verdict in bulk["verdicts"]] == ["pending", 422]
+
+
+@pytest.mark.parametrize("payload_class", ["internal", "personal"])
+def test_arguments_that_wait_are_shown_redacted(api, gate, payload_class):
+    op_id = submit(api, payload_class=payload_class)
+    shown = api.get(f"/jobs/{op_id}")
+    assert MARK not in shown.content.decode()
+    assert json.loads(shown.json()["args_text"]) == {"args": ["redacted"], "kwargs": {}}
+
+
+def test_public_arguments_are_shown_but_for_what_a_name_gives_away(api, gate):
+    op_id = submit(api, payload_class="public", args=[{"order": 7, "apiKey": MARK}])
+    assert json.loads(api.get(f"/jobs/{op_id}").json()["args_text"])["args"] == [
+        {"order": 7, "apiKey": "redacted"}
+    ]
+
+
+def test_a_program_gets_its_own_internal_result_and_others_do_not(api, gate, logged_in, key_for):
+    op_id = submit(api)
+    end(gate, result={"total": MARK})
+    assert api.get(f"/jobs/{op_id}").json()["result"] == {"total": MARK}
+    for other in (logged_in("admin"), logged_in("operator"), logged_in("viewer"), key_for("read")):
+        shown = other.get(f"/jobs/{op_id}")
+        assert MARK not in shown.content.decode()
+        assert shown.json()["result"] is None and shown.json()["unknown"]["result"].startswith("redacted")
+
+
+def test_a_personal_result_is_redacted_for_its_program_too(api, gate):
+    op_id = submit(api, payload_class="personal")
+    end(gate, result=MARK)
+    assert MARK not in api.get(f"/jobs/{op_id}").content.decode()
+    assert api.post(f"/jobs/{op_id}/reveal", {"reason": "invoice 7"}).json()["result"] == MARK
+
+
+def test_a_failure_of_a_personal_job_is_told_without_its_words(api, gate, logged_in):
+    op_id = submit(api, payload_class="personal")
+    fail(gate)
+    for path in (
+        f"/jobs/{op_id}",
+        f"/quarantine/{op_id}",
+        "/quarantine",
+        "/queues",
+        f"/quarantine?search={MARK}",
+    ):
+        assert MARK not in logged_in("admin").get(path).content.decode().replace(f"search={MARK}", "")
+    assert api.get(f"/quarantine?search={MARK}").json()["count"] == 0
+    assert api.get(f"/quarantine/{op_id}").json()["error_type"] == "app.Broken"
+    assert MARK not in json.dumps(read_facts(redis_now_ms(gate)).quarantine)
+
+
+def test_an_internal_failure_is_told_in_its_words(api, gate):
+    op_id = submit(api)
+    fail(gate)
+    shown = api.get(f"/quarantine/{op_id}").json()
+    assert shown["message"] == MARK and shown["args_text"] == '{"args": ["redacted"], "kwargs": {}}'
+
+
+class TestReveal:
+    def test_it_shows_arguments_error_and_bytes_and_is_written_down(self, api, gate):
+        op_id = submit(api, payload_class="personal", kwargs={}, tags=["person:7"])
+        fail(gate)
+        shown = api.post(f"/jobs/{op_id}/reveal", {"reason": "ticket 4"})
+        assert shown.status_code == 200
+        told = shown.json()
+        assert (told["args"], told["error"]["message"], told["payload_class"]) == ([MARK], MARK, "personal")
+        assert told["payload"]["bytes"] > 0
+        entry = JournalEntry.objects.get(verb="reveal")
+        assert (entry.target, entry.reason, entry.outcome) == (op_id, "ticket 4", "done")
+        assert entry.after["payload_class"] == "personal" and MARK not in json.dumps(entry.after)
+
+    def test_it_needs_a_reason(self, api, gate):
+        op_id = submit(api)
+        for body in ({"reason": " "}, {}):
+            answer = api.post(f"/jobs/{op_id}/reveal", body)
+            assert (answer.status_code, answer.json()["field"]) == (422, "reason")
+        assert not JournalEntry.objects.filter(verb="reveal", outcome="done").exists()
+
+    @pytest.mark.parametrize(
+        ("payload_class", "role", "status"),
+        [
+            ("internal", "viewer", 403),
+            ("internal", "operator", 200),
+            ("personal", "operator", 200),
+            ("secret", "operator", 403),
+            ("secret", "admin", 200),
+        ],
+    )
+    def test_it_needs_the_role_that_the_class_asks_for(self, gate, logged_in, payload_class, role, status):
+        QuarantinedJob.objects.create(
+            op_id="held", queue="normal", payload=b"x", payload_class=payload_class, quarantined_at_ms=1
+        )
+        assert logged_in(role).post("/jobs/held/reveal", {"reason": "r"}).status_code == status
+        outcome = "done" if status == 200 else "refused"
+        assert JournalEntry.objects.filter(outcome=outcome).exists()
+
+    def test_it_needs_a_token_and_a_scope(self, api, gate, logged_in, key_for):
+        op_id = submit(api)
+        answer = logged_in("operator", token=False).post(f"/jobs/{op_id}/reveal", {"reason": "r"})
+        assert (answer.status_code, answer.json()["reason"]) == (403, "csrf")
+        assert key_for("submit", "read").post(f"/jobs/{op_id}/reveal", {"reason": "r"}).status_code == 403
+
+    def test_a_key_of_another_tenant_finds_nothing(self, api, gate, key_for):
+        op_id = submit(api)
+        other = key_for("operate", tenant="other")
+        assert other.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).status_code == 404
+
+
+def test_payloads_go_when_their_class_says_so(gate):
+    day_ms = 86_400_000
+    for name, payload_class, age_days in (
+        ("old", "personal", 8),
+        ("young", "personal", 6),
+        ("plain", "internal", 8),
+    ):
+        QuarantinedJob.objects.create(
+            op_id=name,
+            queue="normal",
+            payload=b"x",
+            message=MARK,
+            payload_class=payload_class,
+            quarantined_at_ms=100 * day_ms - age_days * day_ms,
+        )
+    assert forget_payloads(100 * day_ms) == 1
+    old = QuarantinedJob.objects.get(op_id="old")
+    assert (bytes(old.payload), old.message, old.state) == (b"", "", "discarded")
+    assert old.payload_gone == "kept 7 days: personal"
+    assert bytes(QuarantinedJob.objects.get(op_id="young").payload) == b"x"
+    assert forget_payloads(100 * day_ms) == 0
