@@ -12,15 +12,17 @@ from django.conf import settings
 
 from queues_ui.access.address_limit import AddressLimit
 from queues_ui.access.body_limit import BodyLimit
+from queues_ui.access.entrance import Entrance
+from queues_ui.access.patience import Patience, RoomBell
 from queues_ui.access.threads import Threads
-from queues_ui.access.waiting_room import WaitingRoom
 from queues_ui.consumers.routes import routes
-from queues_ui.queries.engine import celery_app
+from queues_ui.queries.engine import celery_app, open_gate
 
 celery_app()  # the first submit must not wait for the tasks to be imported
 
+door = BodyLimit(Patience(Entrance(Threads(http)), RoomBell(open_gate)))
 application = AddressLimit(
-    ProtocolTypeRouter({"http": BodyLimit(WaitingRoom(Threads(http))), "websocket": URLRouter(routes)}),
+    ProtocolTypeRouter({"http": door, "websocket": URLRouter(routes)}),
     rate=settings.SLUICEGATE_ADDRESS_RATE,
     burst=settings.SLUICEGATE_ADDRESS_BURST,
     trusted=settings.SLUICEGATE_TRUSTED_PROXIES,

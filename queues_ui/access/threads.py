@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import Any
 
 from .body_limit import Receive, Send
-from .waiting_room import BOUNDED, WORKED_ON, is_door
+from .entrance import BOUNDED, WORKED_ON, is_door
 
 PAGES: int = 4  # threads of their own, so that a dead Redis that holds the API holds up no page
 PROBES: int = 2  # health and readiness: whatever hangs, a supervisor gets its answer

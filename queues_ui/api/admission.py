@@ -12,6 +12,7 @@ from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
 from workers.store.offers import RateLeft
 
+from ..access.patience import ROOM_HEADER
 from .problems import Problem, whole_seconds
 
 ANSWER_WITHIN_MS: Final = 900  # just under the door's own timeout: later than this nothing is accepted
@@ -61,15 +62,20 @@ def problem_of(verdict: Verdict) -> Problem:
         )
     promised = verdict.retry_after_s or 1.0
     seconds = whole_seconds(promised * (1 + random.random() * JITTER))
+    headers = (
+        rate_fields(verdict.rates, seconds)
+        if verdict.rates and reason == "rate"
+        else bound_fields(reason, verdict.figures, seconds)
+    )
+    if verdict.block_s > 0:
+        headers[ROOM_HEADER] = f"{verdict.queue};{verdict.block_s:g}"
     return Problem(
         status,
         reason,
         DETAILS.get(reason, reason),
         queue=verdict.queue,
         retry_after_s=seconds,
-        headers=rate_fields(verdict.rates, seconds)
-        if verdict.rates and reason == "rate"
-        else bound_fields(reason, verdict.figures, seconds),
+        headers=headers,
         extra={"figures": verdict.figures} if verdict.figures else {},
     )
 

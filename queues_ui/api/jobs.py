@@ -15,6 +15,7 @@ from workers.store import Store, Verdict
 
 from ..access.caller import Caller
 from ..access.door import Scope
+from ..access.patience import WAITED_HEADER
 from ..queries.durability import durability_of
 from ..queries.engine import known_tasks
 from ..queries.operations import find_operation, read_result
@@ -36,8 +37,11 @@ def submit(
     job: Job,
     idempotency_key: str | None = Header(None, alias="Idempotency-Key"),
     traceparent: str | None = Header(None, alias="traceparent"),
+    prefer: str | None = Header(None, alias="Prefer"),
 ) -> HttpResponse:
-    offer = make_offer(request.auth, job, read_manner(idempotency_key, traceparent))
+    """`Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most."""
+    manner = read_manner(idempotency_key, traceparent, request.headers.get(WAITED_HEADER))
+    offer = make_offer(request.auth, job, manner)
     with reach_gate() as store:
         verdict = admit(store, [offer])[0]
         answer = answer_of(verdict, durability=durability_of(store))

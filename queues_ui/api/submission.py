@@ -33,9 +33,10 @@ class Manner:
 
     idempotency_key: str | None = None
     traceparent: str | None = None
+    waited_ms: int = 0
 
 
-def read_manner(idempotency_key: str | None, traceparent: str | None) -> Manner:
+def read_manner(idempotency_key: str | None, traceparent: str | None, waited_ms: str | None = None) -> Manner:
     if idempotency_key is not None and not 0 < len(idempotency_key) <= LONGEST_IDEMPOTENCY_KEY:
         raise Problem(
             400,
@@ -45,7 +46,7 @@ def read_manner(idempotency_key: str | None, traceparent: str | None) -> Manner:
         )
     # A traceparent that cannot be read is left out, as the W3C text asks.
     trace = traceparent if traceparent and TRACEPARENT.fullmatch(traceparent) else None
-    return Manner(idempotency_key, trace)
+    return Manner(idempotency_key, trace, int(waited_ms or 0))
 
 
 def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
@@ -61,7 +62,10 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
             queue=queue,
             tenant=caller.submits_as,
             countdown_s=job.countdown_s or None,
-            deadline_ms=None if job.deadline_s is None else max(1, round(job.deadline_s * 1000)),
+            deadline_ms=None
+            if job.deadline_s is None
+            else max(0 if manner.waited_ms else 1, round(job.deadline_s * 1000) - manner.waited_ms),
+            offered_ago_ms=manner.waited_ms,
             cost_ms=job.cost_ms,
             ordering_key=job.ordering_key,
             coalesce_key=job.coalesce_key,

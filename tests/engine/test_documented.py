@@ -62,6 +62,7 @@ def make_busy(store: Store) -> None:
     limit = {"per": "tenant", "kind": "fixed_window", "limit": 9, "window_s": 3600, "where": "gate"}
     store.publish_policy("critical", {"rate_limits": [limit]}, version=2)
     store.admit([an_offer("critical")])
+    store.publish_policy("bulk", {"on_full": "block", "block_s": 1}, version=2)
     claimed = store.claim("w@h", ["normal", "bulk"], 4)
     store.renew("w@h", {"pool": "solo"}, [(job.id, job.epoch, store.clock.now_ms()) for job in claimed])
     error = {"type": "E", "message": "m", "traceback": ""}

@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from tests.support.servers import RedisServer
 from tests.support.waiting import wait_until
 from workers import install
 from workers.exceptions import AdmissionRefused, HookMissing, OfferError, StoreUnavailable
-from workers.store import Settlement, Store
+from workers.store import Offer, Settlement, Store
 
 from . import audit
 from .bench import ROOT
@@ -201,6 +202,36 @@ def test_a_producer_waits_where_the_queue_lets_it_and_no_longer(app: Celery, ful
     with pytest.raises(AdmissionRefused):
         app.tasks["t"].delay()
     assert 0.5 <= time.monotonic() - began < 3
+
+
+def test_a_producer_that_waits_is_woken_by_room(app: Celery, full: Store) -> None:
+    full.publish_policy("normal", {"max_count": 1, "on_full": "block", "block_s": 20}, version=3)
+    app.tasks["t"].delay()
+    for make_room in (
+        lambda: full.claim("w", ["normal"], 1),
+        lambda: full.purge("normal", by="o"),
+        lambda: full.cancel(next(i for i, r in audit.records(full).items() if r["s"] == "waiting"), by="o"),
+    ):
+        done: list[float] = []
+        refused = audit.totals(full, "normal").get("refused", 0)
+        waiting = threading.Thread(target=lambda: done.append(app.tasks["t"].delay() and time.monotonic()))  # noqa: B023
+        waiting.start()
+        wait_until(
+            lambda: audit.totals(full, "normal").get("refused", 0) > refused,  # noqa: B023
+            within_s=5,
+            what="it to wait",
+        )
+        made = time.monotonic()
+        make_room()
+        waiting.join(10)
+        assert done[0] - made < 0.5
+    assert full.size("normal") == 1
+
+
+def test_only_a_queue_that_lets_producers_wait_tells_of_room(store: Store) -> None:
+    store.admit([Offer("one", "t", "normal", b"x")])
+    store.claim("w", ["normal"], 1)
+    assert not store.client.exists(store.root + "room:normal")
 
 
 def test_what_is_dropped_in_silence_raises_nothing(app: Celery, full: Store) -> None:

@@ -24,6 +24,9 @@ from .records import Operation, QuarantinedRecord, parse_operation, parse_quaran
 #: kombu keeps a list per priority step; these are its names' endings ("" = priority 0).
 INLET_SUFFIXES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 
+#: Longest wait in one command, in s: below every client's socket timeout.
+LONGEST_WAIT_S = 0.8
+
 _FLAGS = {True: "1", False: "0"}
 
 
@@ -145,6 +148,16 @@ class Store:
         for (queue, tenant, reason), number in counts.items():
             args += (queue, tenant, reason, number)
         self._run("report", *args)
+
+    def wait_for_room(self, queues: Iterable[str], timeout_s: float) -> str | None:
+        """The queue in which room was made, as soon as that is told; None where it was not in time.
+
+        Only queues with on_full = block tell. It may be told in vain or not at all: look again now and then.
+        """
+        names = {keys.room(self.root, queue): queue for queue in queues}
+        timeout_s = max(0.01, min(timeout_s, LONGEST_WAIT_S))
+        told = self._call("BRPOP", *names, f"{timeout_s:.3f}")
+        return None if told is None else names[_str(told[0])]
 
     # workers
 

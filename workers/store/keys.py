@@ -35,6 +35,7 @@ schedule               hash    virtual times of the weighted queues, counts of s
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
+room:Q                 list    wakes producers that wait for room (on_full = block), 2 s; carries nothing
 order:Q|T|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
 coalesce:Q|T|KEY       string  the newest operation of a coalescing key, a day
 sequence:Q|T|KEY       string  the newest source sequence of a key, a day
@@ -58,6 +59,10 @@ def root(gate: str) -> str:
 
 def bell(gate_root: str, queue: str) -> str:
     return f"{gate_root}bell:{queue}"
+
+
+def room(gate_root: str, queue: str) -> str:
+    return f"{gate_root}room:{queue}"
 
 
 def policy(gate_root: str, queue: str) -> str:

@@ -37,8 +37,8 @@ transport.register()
 #: Celery's own default of ``worker_prefetch_multiplier``.
 CELERYS_PREFETCH_MULTIPLIER = 4
 
-#: How often a blocked producer tries again, in s.
-BLOCK_STEP_S = 0.2
+#: How often a blocked producer tries again that has not been told of room, in s.
+BLOCK_STEP_S = 1.0
 
 
 def install(app: Celery) -> Celery:
@@ -97,10 +97,20 @@ class _Sender:
         standing: AdmissionRefused | None = refusal
         result = None
         while standing is not None and time.monotonic() < give_up:
-            time.sleep(min(BLOCK_STEP_S, standing.retry_after, max(0.0, give_up - time.monotonic())))
+            self._listen(standing.queue, min(time.monotonic() + BLOCK_STEP_S, give_up))
             result = self.send(name, args, kwargs, **options)
             standing = take_refusal()
         return result, standing
+
+    def _listen(self, queue: str, until: float) -> None:
+        """Returns when room was made in the queue, or at ``until`` (monotonic)."""
+        try:
+            with self.app.producer_or_acquire() as producer:
+                store = producer.connection.default_channel.gate_store
+            while (left := until - time.monotonic()) > 0 and store.wait_for_room([queue], left) is None:
+                pass
+        except (OperationalError, OSError):
+            time.sleep(max(0.0, min(0.2, until - time.monotonic())))
 
     def _queue_of(self, name: str, args: Any, kwargs: Any, options: dict[str, Any]) -> str:
         queue = options.get("queue")

@@ -19,5 +19,6 @@ elseif not withdraw(id, rec) then
 end
 rec.cr = ARGV[3]
 finish(id, rec, 'cancelled')
+tell_room(rec.q, 1)
 flush()
 return cmsgpack.pack({now, 'cancelled', 'cancelled'})

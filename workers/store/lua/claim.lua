@@ -128,6 +128,7 @@ while #jobs < most and skipped < 50 do
   if not id then s.depth = 0
   else
     s.depth = s.depth - 1
+    s.freed = (s.freed or 0) + 1
     local payload = rec and redis.call('HGET', root .. 'payloads', id)
     if not payload then
       -- Its data was deleted from under the gate: said, not passed over.
@@ -167,6 +168,9 @@ while #jobs < most and skipped < 50 do
       end
     end
   end
+end
+for q, s in pairs(state) do
+  if s.freed then tell_room(q, s.freed) end
 end
 flush()
 return cmsgpack.pack({now, jobs})

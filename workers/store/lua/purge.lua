@@ -34,5 +34,6 @@ if done < most then
     end
   end
 end
+if done > 0 then tell_room(q, done) end
 flush()
 return cmsgpack.pack({now, done})

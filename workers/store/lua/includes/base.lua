@@ -134,6 +134,16 @@ local function ring(q)
   if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
 end
 
+-- Wakes producers that wait for room, where the policy lets them (on_full = block). As the bell it carries
+-- nothing: admit decides, and who waits looks again by itself too. It is forgotten when nobody hears it.
+local function tell_room(q, number)
+  if policy_or_default(q).on_full ~= 'block' then return end
+  local room = root .. 'room:' .. q
+  for _ = 1, math.min(number, 16) do redis.call('LPUSH', room, '1') end
+  redis.call('LTRIM', room, 0, 63)
+  redis.call('PEXPIRE', room, 2000)
+end
+
 -- Puts a record into the ready or the delayed set. `due` nil or past: ready, with its place by `eligible`.
 local function enqueue(q, n, id, rec, due, eligible_score)
   if due and due > now then

@@ -8,10 +8,10 @@ from typing import Any
 
 from asgiref.sync import async_to_sync
 
-from queues_ui.access.waiting_room import WaitingRoom
+from queues_ui.access.entrance import Entrance
 
 
-async def ask(room: WaitingRoom, path: str) -> list[dict[str, Any]]:
+async def ask(room: Entrance, path: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
 
     async def send(message: dict[str, Any]) -> None:
@@ -36,7 +36,7 @@ def test_the_bound_holds_and_the_rest_are_sent_away():
             at_once[0] -= 1
             await send({"type": "http.response.start", "status": 200, "headers": []})
 
-        room = WaitingRoom(application, worked_on=2, waiting=3, patience_s=0.1)
+        room = Entrance(application, worked_on=2, waiting=3, patience_s=0.1)
         asked = [asyncio.create_task(ask(room, "/api/v1/jobs")) for _ in range(8)]
         await asyncio.sleep(0.05)
         assert (await ask(room, "/healthz"))[0]["status"] == 200
@@ -44,9 +44,9 @@ def test_the_bound_holds_and_the_rest_are_sent_away():
         open_door.set()
         answers = [await task for task in asked]
         assert [sent[0]["status"] for sent in answers].count(200) == 2
-        refused = next(sent for sent in answers if sent[0]["status"] == 429)
+        refused = next(sent for sent in answers if sent[0]["status"] == 503)
         said = json.loads(refused[1]["body"])
-        assert said["reason"] == "waiting_room"
+        assert (said["reason"], said["why"]) == ("unavailable", "door")
         assert int(dict(refused[0]["headers"])[b"retry-after"]) == said["retry_after_s"] >= 1
         assert most[0] == 3  # two at work and the health check
         assert (await ask(room, "/api/v1/jobs"))[0]["status"] == 200

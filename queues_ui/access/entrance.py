@@ -1,5 +1,6 @@
 """How many requests are worked on at once? A few; the others wait a moment outside, and are then sent away.
 
+This is the door's own bound, in each web process; the waiting room of a queue (tickets) is another thing.
 Each request takes a thread. Two hundred threads that share one interpreter finish none in time, so the
 bound makes all faster; who cannot be served within the door's two seconds is told so while that is cheap.
 """
@@ -28,7 +29,7 @@ def is_door(scope: MutableMapping[str, Any]) -> bool:
     return scope.get("method", "POST") in ("GET", "POST") and (path == DOOR or path.startswith(DOOR + "/"))
 
 
-class WaitingRoom:
+class Entrance:
     def __init__(
         self,
         application: Application,
@@ -71,20 +72,21 @@ class WaitingRoom:
     async def _send_away(self, send: Send) -> None:
         seconds = math.ceil(1 + random.random() * 4)
         document = {
-            "type": "urn:sluicegate:problem:waiting_room",
-            "title": "Too Many Requests",
-            "status": 429,
-            "reason": "waiting_room",
+            "type": "urn:sluicegate:problem:unavailable",
+            "title": "Service Unavailable",
+            "status": 503,
+            "reason": "unavailable",
             "detail": "More requests wait at this door than it can answer in time. Nothing was accepted.",
             "retry_after_s": seconds,
+            "why": "door",
         }
         body = json.dumps(document).encode()
         headers = [
             (b"content-type", b"application/problem+json"),
             (b"content-length", str(len(body)).encode()),
             (b"retry-after", str(seconds).encode()),
-            (b"ratelimit-policy", f'"waiting_room";q={self.most_waiting};qu="concurrent-requests"'.encode()),
-            (b"ratelimit", f'"waiting_room";r=0;t={seconds}'.encode()),
+            (b"ratelimit-policy", f'"door";q={self.most_waiting};qu="concurrent-requests"'.encode()),
+            (b"ratelimit", f'"door";r=0;t={seconds}'.encode()),
         ]
-        await send({"type": "http.response.start", "status": 429, "headers": headers})
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
         await send({"type": "http.response.body", "body": body})
