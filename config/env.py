@@ -31,7 +31,7 @@ REDIS_SCHEMES: Final = (
     "sluicegate+sentinel",
 )
 DATABASE_SCHEMES: Final = ("postgres", "postgresql", "sqlite")
-DURABILITIES: Final = ("always", "everysec", "no")
+DURABILITIES: Final = ("memory", "everysec", "always", "replica")
 LOG_LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -222,8 +222,8 @@ _ALL: Final = (
     Setting(
         "SLUICEGATE_DURABILITY",
         "everysec",
-        "always, everysec or no",
-        "when the embedded server's file reaches the disk: before each reply, each second, or at leisure",
+        "memory, everysec, always or replica",
+        "what an acceptance survives; the embedded server is set up for it, another is compared with it",
         _one_of(*DURABILITIES),
     ),
     Setting(

@@ -141,7 +141,7 @@ SLUICEGATE_API_KEY = env.api_key
 _RESULT_URL, _RESULT_OPTIONS = result_backend(env.redis_url)
 CELERY_SETTINGS = {
     "broker_url": broker_url(env.redis_url),
-    "broker_transport_options": {"gate": env.gate},
+    "broker_transport_options": {"gate": env.gate, "durability": env.durability},
     "result_backend": _RESULT_URL,
     "result_backend_transport_options": {
         **_RESULT_OPTIONS,

@@ -13,6 +13,7 @@ from workers.store import Offer, Store, Verdict
 from workers.store.offers import RateLeft
 
 from ..access.patience import ROOM_HEADER
+from ..queries.durability import note_of
 from .problems import Problem, whole_seconds
 
 ANSWER_WITHIN_MS: Final = 900  # just under the door's own timeout: later than this nothing is accepted
@@ -43,14 +44,17 @@ def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:
     """The 202 of an accepted job, or the problem of a refused one."""
     if not verdict.accepted and not (verdict.status == "shed"):
         raise problem_of(verdict)
-    return {
+    reached = verdict.durability or durability
+    answer = {
         "operation_id": verdict.id,
         "status": verdict.status,
         "queue": verdict.queue,
         "accepted_at_ms": verdict.accepted_at_ms,
-        "durability": verdict.durability or durability,
+        "durability": reached,
         "status_url": f"/api/v1/jobs/{verdict.id}",
     }
+    note = note_of(reached) if verdict.status != "shed" and not verdict.duplicate_of else None
+    return {**answer, "durability_note": note} if note else answer
 
 
 def problem_of(verdict: Verdict) -> Problem:

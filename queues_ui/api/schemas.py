@@ -49,6 +49,7 @@ class Accepted(Schema):
     queue: str
     accepted_at_ms: int
     durability: str
+    durability_note: str | None = None
     status_url: str
 
 

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Final
 
 from django.conf import settings
 
 from workers.exceptions import StoreUnavailable
 from workers.store import Store
+from workers.store.durability import REPLICA, REPLICA_WAIT_MS, UNKNOWN
 
-FRESH_S: Final = 30.0
-_seen: tuple[float, str] = (0.0, "unknown")
+FRESH_S: Final = 1.0  # who changes the server's setting is believed within this
+_seen: tuple[float, str] = (0.0, UNKNOWN)
 
 
 def durability_of(store: Store) -> str:
-    """One of memory, aof-no, aof-everysec, aof-always, unknown; asked again after half a minute."""
+    """One of memory, everysec, always, unknown: what the server's own settings amount to."""
     global _seen
     at, word = _seen
-    if word == "unknown" or time.monotonic() - at > FRESH_S:
+    if word == UNKNOWN or time.monotonic() - at > FRESH_S:
         try:
-            word = _word(store.health())
+            word = store.read_durability()
         except StoreUnavailable:
-            word = "unknown"
+            word = UNKNOWN
         _seen = (time.monotonic(), word)
     return word
 
 
-def _word(health: dict[str, Any]) -> str:
-    if health.get("state") in (None, "down", "timeout", "auth"):
-        return "unknown"
-    if not health.get("aof"):
-        return "memory"
-    return f"aof-{health.get('appendfsync') or settings.SLUICEGATE_DURABILITY}"
+def note_of(durability: str) -> str | None:
+    """What to add to an acceptance that has not got the copy that was asked for."""
+    if settings.SLUICEGATE_DURABILITY != REPLICA or durability == REPLICA:
+        return None
+    return (
+        f"No replica confirmed this within {REPLICA_WAIT_MS} ms. The job is accepted and runs all the same; "
+        f"until a replica has it, it survives what {durability} survives."
+    )

@@ -8,6 +8,7 @@ from typing import Final
 from django.conf import settings
 
 from ..store import Store
+from ..store.durability import REPLICA
 
 TIMEOUT_S: Final = 1.0  # the door answers within two seconds, whatever else it has to do
 
@@ -15,7 +16,12 @@ TIMEOUT_S: Final = 1.0  # the door answers within two seconds, whatever else it 
 @lru_cache(maxsize=1)
 def open_gate() -> Store:
     """One client a process; redis-py's pool makes it safe to share among threads."""
-    return Store.from_url(settings.SLUICEGATE_REDIS_URL, gate=settings.SLUICEGATE_GATE, timeout_s=TIMEOUT_S)
+    return Store.from_url(
+        settings.SLUICEGATE_REDIS_URL,
+        gate=settings.SLUICEGATE_GATE,
+        timeout_s=TIMEOUT_S,
+        wait_replicas=int(settings.SLUICEGATE_DURABILITY == REPLICA),
+    )
 
 
 def redis_now_ms(store: Store) -> int:

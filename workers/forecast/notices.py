@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..store.durability import find_unmet
 from .wording import put_number
 
 
@@ -28,9 +29,24 @@ DATABASE_WORDS = {
 }
 
 
-def find_notices(*, redis: Mapping[str, Any], database: Mapping[str, Any], uncopied: int) -> list[Notice]:
-    """``redis`` is the store's health, ``database`` that of DatabaseHealth, ``uncopied`` the spool."""
+def find_notices(
+    *, redis: Mapping[str, Any], database: Mapping[str, Any], uncopied: int, wish: str = ""
+) -> list[Notice]:
+    """``redis`` is the store's health, ``database`` that of DatabaseHealth, ``uncopied`` the spool.
+
+    ``wish`` is the durability that was asked for, empty where none was.
+    """
     found = []
+    if unmet := find_unmet(wish, redis):
+        found.append(Notice("durability", f"{unmet}."))
+    if redis.get("policy") not in (None, "noeviction"):
+        found.append(
+            Notice(
+                "eviction",
+                f"Redis may evict what was accepted (maxmemory-policy is {redis['policy']}): "
+                "set maxmemory-policy noeviction.",
+            )
+        )
     if said := DATABASE_WORDS.get(str(database.get("state"))):
         detail = f" ({database['detail']})" if database.get("detail") else ""
         waiting = f"; {put_number(uncopied)} quarantined jobs wait in Redis to be copied" if uncopied else ""

@@ -51,6 +51,7 @@ class Context:
     redis: Mapping[str, Any]  # store.health(), with since_at_ms
     facts: DatabaseFacts = field(default_factory=DatabaseFacts)
     sampled_ago_ms: int = 0
+    wish: str = ""  # the durability that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         redis=context.redis,
         database=context.facts.health,
         uncopied=int((snapshot.get("quarantine_spool") or {}).get("count") or 0),
+        wish=context.wish,
     )
     noticed = {
         notice.kind: notice.since_at_ms or memory.noticed.get(notice.kind) or now_ms for notice in notices
@@ -469,12 +471,16 @@ def redis_part(health: Mapping[str, Any]) -> dict[str, Any]:
         "policy": health.get("policy"),
         "version": health.get("version"),
         "aof": health.get("aof"),
+        "durability": health.get("durability"),
+        "replicas": health.get("replicas"),
     }
     reasons = {
         "since_at_ms": "not seen changing",
         "used_bytes": "not told by the server",
         "max_bytes": "no maxmemory is set",
         "aof": "not told by the server",
+        "durability": "not told by the server",
+        "replicas": "not told by the server",
     }
     unknown = {name: reason for name, reason in reasons.items() if part[name] is None}
     return {**part, "unknown": unknown} if unknown else part

@@ -39,7 +39,9 @@ STOP_WITHIN_S = 2.5
 
 
 class Monitor:
-    def __init__(self, store: Store, *, installation: str, layer_of: Any, holder: str = "") -> None:
+    def __init__(
+        self, store: Store, *, installation: str, layer_of: Any, holder: str = "", wish: str = ""
+    ) -> None:
         self.store = store
         self.stop = threading.Event()
         self.leadership = Leadership(store, holder or f"{socket.gethostname()}:{os.getpid()}")
@@ -53,6 +55,7 @@ class Monitor:
             broadcast=self.broadcast.send,
             facts=self.facts.current,
             listeners=(self.historian.hear,),
+            wish=wish,
         )
         self.alerter = alerter.Alerter(self.sampler.latest, installation=installation)
 
@@ -62,7 +65,8 @@ class Monitor:
 
         store = Store.from_url(settings.SLUICEGATE_REDIS_URL, gate=settings.SLUICEGATE_GATE)
         name = getattr(settings, "SLUICEGATE_INSTALLATION", "") or settings.SLUICEGATE_GATE
-        return cls(store, installation=name, layer_of=get_channel_layer)
+        wish = getattr(settings, "SLUICEGATE_DURABILITY", "")
+        return cls(store, installation=name, layer_of=get_channel_layer, wish=wish)
 
     def loops(self) -> list[Loop]:
         store, latest, queues = self.store, self.sampler.latest, self.sampler.queues

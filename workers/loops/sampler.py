@@ -34,7 +34,9 @@ class Sampler:
         broadcast: Broadcast,
         facts: Callable[[], DatabaseFacts],
         listeners: tuple[Listener, ...] = (),
+        wish: str = "",
     ) -> None:
+        self._wish = wish
         self._store = store
         self._installation = installation
         self._broadcast = broadcast
@@ -98,6 +100,7 @@ class Sampler:
             redis=self.health,
             facts=self._facts(),
             sampled_ago_ms=round((time.monotonic() - read) * 1000),
+            wish=self._wish,
         )
         frame, self._memory = build_frame(self.history, context, self._memory)
         self.frame = frame

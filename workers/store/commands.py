@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgpack
@@ -15,7 +15,7 @@ from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
 from ..states import DEFAULT_QUEUE, TOTALS
-from . import keys, scripts
+from . import durability, keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable, word_for
 from .offers import Offer, Verdict, parse_verdict
@@ -94,7 +94,9 @@ def _ints(row: Mapping[str, str]) -> dict[str, int]:
 class Store:
     """One gate on one Redis. Every method raises ``StoreUnavailable`` when Redis cannot serve."""
 
-    def __init__(self, client: redis.Redis, gate: str = "main") -> None:
+    def __init__(self, client: redis.Redis, gate: str = "main", *, wait_replicas: int = 0) -> None:
+        """``wait_replicas``: how many replicas must have received an admission for it to be called so."""
+        self.wait_replicas = wait_replicas
         self.client = client
         self.line = scripts.Line(client)
         self.gate = gate
@@ -102,9 +104,11 @@ class Store:
         self.clock = RedisClock()
 
     @classmethod
-    def from_url(cls, url: str, gate: str = "main", *, timeout_s: float = TIMEOUT_S) -> Store:
+    def from_url(
+        cls, url: str, gate: str = "main", *, timeout_s: float = TIMEOUT_S, wait_replicas: int = 0
+    ) -> Store:
         """A store by URL; see ``connections.open_client`` for the schemes."""
-        return cls(open_client(url, timeout_s=timeout_s), gate)
+        return cls(open_client(url, timeout_s=timeout_s), gate, wait_replicas=wait_replicas)
 
     def _run(self, name: str, *args: Any) -> Any:
         reply = scripts.unpack(scripts.run(self.line, name, self.root, *args))
@@ -137,10 +141,32 @@ class Store:
         args: list[Any] = ["" if not_after_ms is None else not_after_ms, _FLAGS[whole], key, tail]
         for offer in offers:
             args += (offer.pack(), offer.payload)
-        now, rows = self._run("admit", *args)
+        if not self.wait_replicas:
+            now, rows = self._run("admit", *args)
+            return self._verdicts(now, rows)
+        raw, confirmed = scripts.run_then(
+            self.line, "admit", self.root, *args, then=lambda reply: self._wait_if_any(reply)
+        )
+        now, rows = scripts.unpack(raw)
+        self.clock.set(now)
+        boundary = (
+            durability.REPLICA if isinstance(confirmed, int) and confirmed >= self.wait_replicas else None
+        )
+        return [
+            replace(v, durability=boundary) if v.accepted and v.status != "shed" else v
+            for v in self._verdicts(now, rows)
+        ]
+
+    def _verdicts(self, now: int, rows: list[Any]) -> list[Verdict]:
         if rows and rows[0][1] == "gone":
             return []
         return [parse_verdict(row, now) for row in rows]
+
+    def _wait_if_any(self, reply: bytes) -> tuple[Any, ...] | None:
+        """WAIT, where something was stored just now: a refusal is not made slower by a replica's absence."""
+        if not any(row[1] == "accepted" for row in scripts.unpack(reply)[1]):
+            return None
+        return "WAIT", self.wait_replicas, durability.REPLICA_WAIT_MS
 
     def report_refusals(self, counts: Mapping[tuple[str, str, str], int]) -> None:
         """Counts refusals that this producer made locally, by (queue, tenant, reason)."""
@@ -489,6 +515,7 @@ class Store:
             persistence = self.client.info("persistence")
             server = self.client.info("server")
             replication = self.client.info("replication")
+            appendfsync = self._read_appendfsync()
         except (redis.RedisError, OSError) as exc:
             return {"state": word_for(exc), "detail": str(exc)[:200]}
         state, detail = "ok", ""
@@ -509,7 +536,34 @@ class Store:
             "policy": memory.get("maxmemory_policy"),
             "version": server.get("valkey_version") or server.get("redis_version"),
             "aof": bool(int(persistence.get("aof_enabled", 0))),
+            "durability": durability.boundary_of(persistence, appendfsync),
+            "replicas": _online_replicas(replication),
         }
+
+    def _read_appendfsync(self) -> str | None:
+        """None where the server does not say: a managed one often denies CONFIG."""
+        try:
+            found = _text(self.client.config_get("appendfsync"))
+        except (redis.ResponseError, redis.exceptions.NoPermissionError):
+            return None
+        return found.get("appendfsync")
+
+    def read_durability(self) -> str:
+        """The boundary that the server's own settings amount to, now.
+
+        Raises:
+            StoreUnavailable: it does not answer.
+        """
+        try:
+            return durability.boundary_of(self.client.info("persistence"), self._read_appendfsync())
+        except (redis.RedisError, OSError) as exc:
+            raise_unavailable(exc)
+
+
+def _online_replicas(replication: Mapping[str, Any]) -> int:
+    """Those that have their first copy and follow on; one that still loads it confirms nothing."""
+    rows = [row for name, row in replication.items() if name.startswith("slave") and isinstance(row, Mapping)]
+    return sum(row.get("state") == "online" for row in rows)
 
 
 def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:

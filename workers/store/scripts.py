@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,11 @@ class Line:
         self._pid = 0
         self._lock = threading.Lock()
 
-    def call(self, *command: Any) -> Any:
+    def call(self, *command: Any, then: Callable[[Any], tuple[Any, ...] | None] | None = None) -> Any:
         """Sends a command and gives its reply.
+
+        ``then`` may name, by the reply, a second command for the same connection (WAIT is about what this
+        connection wrote); the reply is then a pair, whose second part is an error where that one failed.
 
         A connection that turns out to be dead (a restarted server) is made anew once: every script is
         idempotent by operation id or epoch. A timeout is not tried again, the command may still run.
@@ -69,7 +73,7 @@ class Line:
             spare = self._pool.get_connection()
             try:
                 spare.send_command(*command)
-                return spare.read_response()
+                return _follow(spare, spare.read_response(), then)
             except redis.TimeoutError:
                 spare.disconnect()
                 raise
@@ -83,22 +87,56 @@ class Line:
             if fresh:
                 self._connection = self._pool.get_connection()
             try:
-                return self._ask(command)
+                return self._ask(command, then)
             except redis.ConnectionError:
                 if fresh:
                     raise
-                return self._ask(command)
+                return self._ask(command, then)
         finally:
             self._lock.release()
 
-    def _ask(self, command: tuple[Any, ...]) -> Any:
+    def _ask(self, command: tuple[Any, ...], then: Callable[[Any], tuple[Any, ...] | None] | None) -> Any:
         connection = self._connection
         try:
             connection.send_command(*command)
-            return connection.read_response()
+            return _follow(connection, connection.read_response(), then)
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             connection.disconnect()
             raise
+
+
+def _follow(connection: Any, reply: Any, then: Callable[[Any], tuple[Any, ...] | None] | None) -> Any:
+    """What the first command did stands, whatever becomes of the second."""
+    if then is None:
+        return reply
+    command = then(reply)
+    if command is None:
+        return reply, None
+    try:
+        connection.send_command(*command)
+        return reply, connection.read_response()
+    except (redis.RedisError, OSError) as exc:
+        if not isinstance(exc, redis.ResponseError):
+            connection.disconnect()
+        return reply, exc
+
+
+def run_then(
+    line: Line, name: str, root: str, *args: Any, then: Callable[[bytes], tuple[Any, ...] | None]
+) -> tuple[bytes, Any]:
+    """As ``run``; with the reply of the command that ``then`` names by the script's, None, or its error.
+
+    Raises:
+        StoreUnavailable: the script did not run to its end.
+    """
+    try:
+        try:
+            reply, second = line.call("EVALSHA", sha(name), 1, root, *args, then=then)
+        except NoScriptError:
+            reply, second = line.call("EVAL", source(name), 1, root, *args, then=then)
+    except (redis.RedisError, OSError) as exc:
+        raise_unavailable(exc)
+    return bytes(reply), second
 
 
 def run(line: Line, name: str, root: str, *args: Any) -> bytes:

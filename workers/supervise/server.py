@@ -13,6 +13,11 @@ from typing import Final
 _ON_PATH: Final = ("valkey-server", "redis-server")
 
 
+#: By SLUICEGATE_DURABILITY. Where memory is enough the file is still written, at the system's leisure: the
+#: next start finds its jobs there. One server has no replica of its own.
+APPENDFSYNC: Final = {"memory": "no", "everysec": "everysec", "always": "always", "replica": "everysec"}
+
+
 class ServerMissing(RuntimeError):
     """No server can be run here."""
 
@@ -54,7 +59,7 @@ def write_configuration(
         "pidfile": _quote(pid_file),
         "dir": _quote(directory),
         "appendonly": "yes",
-        "appendfsync": durability,
+        "appendfsync": APPENDFSYNC[durability],
         # The append-only file is the one record; a snapshot beside it would only cost.
         "save": '""',
         "maxmemory": str(max_memory_bytes),

@@ -25,6 +25,7 @@ from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
 from ..store.commands import parse_claim
 from ..store.connections import TIMEOUT_S
+from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
 from .holdings import Held, Holdings, note_error
 from .publishing import Collected, current_batch, raise_refusal
@@ -143,6 +144,8 @@ class GateChannel(_Base):
         options = args[0].client.transport_options if args else {}
         self.gate = options.get("gate") or os.environ.get("SLUICEGATE_GATE") or "main"
         self.gate_root = keys.root(self.gate)
+        wish = options.get("durability") or os.environ.get("SLUICEGATE_DURABILITY")
+        self._wait_replicas = int(wish == REPLICA)
         self._gate_store: tuple[int, Store] | None = None
         self._poll_kind = ""
         self._claim_next = True
@@ -157,7 +160,8 @@ class GateChannel(_Base):
             params["socket_connect_timeout"] = params.get("socket_connect_timeout") or TIMEOUT_S
         params["retry"] = None
         params.pop("retry_on_timeout", None)
-        return Store(redis_py.Redis(connection_pool=self._make_pool(params)), self.gate)
+        client = redis_py.Redis(connection_pool=self._make_pool(params))
+        return Store(client, self.gate, wait_replicas=self._wait_replicas)
 
     def _make_pool(self, params: dict[str, Any]) -> redis_py.ConnectionPool:
         return redis_py.ConnectionPool(**params)
@@ -196,7 +200,10 @@ class GateChannel(_Base):
             store = self.gate_store
             limit = store.clock.now_ms() + int(TIMEOUT_S * 1000) if store.clock.is_set else None
             try:
-                return store.admit(offers, whole=whole, not_after_ms=limit)
+                verdicts = store.admit(offers, whole=whole, not_after_ms=limit)
+                if store.wait_replicas:
+                    _say_unconfirmed(verdicts)
+                return verdicts
             except StoreUnavailable:
                 if time.monotonic() >= give_up:
                     raise
@@ -339,6 +346,13 @@ class GateChannel(_Base):
         if self.connection is None or self.connection.client is None:
             self.closed = True
         super().close()
+
+
+def _say_unconfirmed(verdicts: Iterable[Verdict]) -> None:
+    """The job is stored and runs; what it lacks is the copy. An exception would have it sent twice."""
+    for verdict in verdicts:
+        if verdict.accepted and verdict.accepted_at_ms and verdict.durability != REPLICA:
+            logger.warning("%s is accepted; no replica confirmed it in %d ms", verdict.id, REPLICA_WAIT_MS)
 
 
 class Channel(GateChannel, stock.Channel):

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from ...actions.gate import open_gate, redis_now_ms
 from ...exceptions import StoreUnavailable
 from ...store import Store
+from ...store.durability import find_unmet
 
 SKEW_LIMIT_MS = 1_000
 WORKER_LIVE_MS = 10_000
@@ -41,7 +43,7 @@ class Command(BaseCommand):
             findings.append(Finding("fault", "redis", f"{fault}; check SLUICEGATE_REDIS_URL"))
         findings += list(check_database())
         for finding in findings:
-            self.stdout.write(f"{finding.level:<6}{finding.subject:<10}{finding.text}")
+            self.stdout.write(f"{finding.level:<6}{finding.subject:<11}{finding.text}")
         faults = sum(finding.level == "fault" for finding in findings)
         if faults:
             raise CommandError(f"{faults} of {len(findings)} checks found a fault")
@@ -58,6 +60,11 @@ def check_redis(store: Store) -> Iterator[Finding]:
         yield Finding("fault", "redis", text)
     if not health["max_bytes"]:
         yield Finding("note", "redis", "no maxmemory: it fills the machine before it refuses; set one")
+    unmet = find_unmet(settings.SLUICEGATE_DURABILITY, health)
+    if unmet:
+        yield Finding("fault", "durability", unmet)
+    else:
+        yield Finding("ok", "durability", f"acceptance is {health['durability']}")
     if not health["aof"]:
         yield Finding("note", "redis", "append-only file off: a restart loses what waits; set appendonly yes")
 

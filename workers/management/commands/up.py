@@ -18,6 +18,7 @@ from django.db import DatabaseError, connections
 from ...actions import bootstrap
 from ...actions.change_policy import newest_versions
 from ...actions.gate import open_gate
+from ...store.durability import find_unmet
 from ...supervise import plans, ports, server
 from ...supervise.claim import AlreadyClaimed, Claim
 from ...supervise.greeting import greet, shown
@@ -127,7 +128,7 @@ class Command(BaseCommand):
         )
         megabytes = settings.SLUICEGATE_MAX_MEMORY_BYTES // (1024 * 1024)
         self._say(
-            f"redis: {binary.name} in {shown(self.data_dir / 'redis')}, append-only file "
+            f"redis: {binary.name} in {shown(self.data_dir / 'redis')}, durability "
             f"{settings.SLUICEGATE_DURABILITY}, at most {megabytes} MiB"
         )
         child = supervisor.start(plans.plan_server(binary, configuration, self.data_dir))
@@ -166,6 +167,9 @@ class Command(BaseCommand):
                 fresh["key"] = key
         bootstrap.prepare_database()
         bootstrap.restore_gate(open_gate())
+        unmet = find_unmet(settings.SLUICEGATE_DURABILITY, open_gate().health())
+        if unmet:
+            self._say(f"redis: WARNING: {unmet}")
         return fresh
 
     def _check_port(self) -> None:
