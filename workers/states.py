@@ -31,6 +31,8 @@ REASON_STATUS: Final[dict[str, int]] = {
     "unavailable": 503,
     "size": 413,
     "duplicate": 409,
+    "suspended": 403,
+    "revoked": 403,
 }
 REASONS: Final = tuple(REASON_STATUS)
 

@@ -31,6 +31,8 @@ DETAILS: Final = {
     "mode": "The gate's mode does not admit this now.",
     "unavailable": "The gate cannot accept now.",
     "size": "The job alone is larger than the queue's bound in bytes.",
+    "suspended": "This tenant is suspended; an operator may resume it.",
+    "revoked": "This key was revoked.",
     "duplicate": "This Idempotency-Key belongs to another body.",
 }
 

@@ -23,7 +23,7 @@ from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
 from .admission import admit, answer_of, rate_fields
 from .problems import Problem
-from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument, Revelation
+from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument, WhyNeeded
 from .submission import Manner, make_offer, read_manner
 
 router = Router(tags=["jobs"])
@@ -136,7 +136,7 @@ def cancel_job(request: HttpRequest, operation_id: str) -> HttpResponse:
     },
     summary="Show what is redacted of a job",
 )
-def reveal_job(request: HttpRequest, operation_id: str, why: Revelation) -> HttpResponse:
+def reveal_job(request: HttpRequest, operation_id: str, why: WhyNeeded) -> HttpResponse:
     """Needs `operate` (`admin` for the class secret) and a reason; each is in the journal."""
     with reach_gate() as store:
         data = reveal.execute(

@@ -13,6 +13,7 @@ from workers.models import ApiKey
 
 from ..access.caller import forget_keys
 from ..access.door import Scope
+from ..queries.engine import open_gate
 from .schemas import NewKey, ProblemDocument
 
 router = Router(tags=["keys"])
@@ -33,6 +34,6 @@ def make_key(request: HttpRequest, wanted: NewKey) -> HttpResponse:
 
 @router.delete("/keys/{key_id}", auth=Scope("admin"), response={200: dict, **FAULTS})
 def end_key(request: HttpRequest, key_id: int) -> dict[str, Any]:
-    ended = revoke_key.execute(request.auth.actor, key_id=key_id).data
+    ended = revoke_key.execute(request.auth.actor, store=open_gate(), key_id=key_id).data
     forget_keys()
     return ended

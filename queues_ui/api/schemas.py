@@ -85,8 +85,12 @@ class ReplayChoice(Choice):
     override_expired: bool = False
 
 
-class Revelation(Strict):
+class WhyNeeded(Strict):
     reason: Reason
+
+
+class Why(Strict):
+    reason: Reason = ""
 
 
 class BatchChange(Strict):

@@ -41,6 +41,8 @@ def find_operation(
     operation = store.read_operation(operation_id)
     if operation is not None:
         shown = show_operation(operation, own=operation.tenant == submits_as)
+        if shown["phase"] == "waiting" and store.is_suspended(operation.tenant):
+            shown["phase"] = "held"
         payload = store.read_payload(operation_id) if operation.status in ("pending", "running") else None
         if payload:
             shown["args_text"] = describe_arguments(payload, operation.payload_class)
@@ -70,6 +72,7 @@ def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]
         "traceparent": operation.trace,
         "quarantined": operation.quarantined,
         "cancel_requested": bool(operation.cancel_requested_by),
+        "cancelled_by": operation.cancel_requested_by,
         "replay_of": operation.replay_of,
         "replayed_as": operation.replayed_as,
         "replay_until_at_ms": operation.replay_until_at_ms,
@@ -122,6 +125,7 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "traceparent": None,
         "quarantined": job.state in (QuarantinedJob.HELD, QuarantinedJob.REPLAYING),
         "cancel_requested": False,
+        "cancelled_by": None,
         "replay_of": job.replay_of or None,
         "replayed_as": job.replayed_as or None,
         "replay_until_at_ms": job.replay_until_at_ms,

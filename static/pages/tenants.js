@@ -1,19 +1,60 @@
-// Who offers how much, who is refused, and who takes more than a fair share?
+// Who offers how much, who is refused, who takes more than a fair share, and who is suspended?
+import { get, may, post } from "../js/api.js";
 import { ShareBar } from "../js/bars.js";
+import { ask, reasonField } from "../js/dialog.js";
 import { $, h, setAttr, setText, swap } from "../js/dom.js";
 import { sum } from "../js/frame.js";
+import { live } from "../js/live.js";
 import { age, bytes, count, isKnown, percent, plural, rate } from "../js/units.js";
-import { startPage } from "./page.js";
+import { shape } from "../js/shapes.js";
+import { at, part, startPage } from "./page.js";
 
 const root = $("[data-root]");
 const body = h("tbody");
 const foot = h("tfoot");
 const COLUMNS = ["offered/s", "accepted", "refused", "done", "waiting", "in flight", "stored", "oldest"];
-const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"))), body, foot);
+const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", {}, "work"))), body, foot);
 const note = h("p", { class: "empty-note", hidden: true }, "No tenant has offered anything yet. A tenant appears with its first API key's job, or with the header ", h("code", { class: "mono ink" }, "tenant"), " on a Celery publish.");
-root.replaceChildren(h("div", { class: "section scrollx" }, table, note));
+const suspendedNode = h("div", { class: "section", "data-suspended": true });
+root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, table, note));
+const why = may("operator") ? "" : "viewers may look; an operator may suspend or resume a tenant";
+
+async function readSuspended() {
+  try {
+    const list = (await get("/suspensions")).suspensions;
+    suspendedNode.hidden = !list.length;
+    swap(suspendedNode, JSON.stringify(list), () => part("Suspended", `${plural(list.length, "tenant")}; offers refused, waiting jobs held and not counted in any age`, h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["tenant", "since", "who", "reason", ""].map((t) => h("th", {}, t)))),
+      h("tbody", {}, list.map((s) => h("tr", {}, h("td", { class: "ink" }, shape("slash"), " ", s.tenant), h("td", {}, at(s.at_ms)), h("td", {}, s.by), h("td", { class: "wrap" }, s.reason), h("td", {}, h("button", { type: "button", "data-act": "resume", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askResume(s.tenant); } }, "Resume")))))))));
+  } catch { /* the next read tells */ }
+}
+
+/** @param {string} tenant @param {number} waits */
+function askSuspend(tenant, waits) {
+  const reason = reasonField("why, for example a ticket");
+  ask({
+    title: `Suspend 1 tenant, ${tenant}?`, lead: `${plural(waits, "job")} of it wait or are delayed now.`,
+    parts: [{ name: "what happens", body: "What it offers is refused with the reason suspended (403). What waits is held in its place until it is resumed, and counts in no age meanwhile. What runs ends; a retry of it is held." }, { name: "reason", body: reason }, { name: "afterwards", body: "Resume undoes it: held jobs become eligible then, in their order. Written to the audit." }],
+    verb: "Suspend 1 tenant", canAct: () => (reason.value.trim() ? "" : "A reason is needed: it is kept in the audit."),
+    act: async () => { const done = await post(`/tenants/${encodeURIComponent(tenant)}/suspend`, { reason: reason.value.trim() }); readSuspended(); return done.in_force ? `Suspended; ${plural(done.held, "job")} held.` : "Suspended; in force when Redis is back."; },
+  });
+}
+
+/** @param {string} tenant */
+function askResume(tenant) {
+  const reason = reasonField("what changed");
+  ask({
+    title: `Resume 1 tenant, ${tenant}?`, parts: [{ name: "what happens", body: "Its offers are taken again. Held jobs become eligible now, in their order; their age begins now." }, { name: "reason", body: reason }],
+    verb: "Resume 1 tenant",
+    act: async () => { const done = await post(`/tenants/${encodeURIComponent(tenant)}/resume`, { reason: reason.value.trim() }); readSuspended(); return done.in_force ? `Resumed; ${plural(done.released, "job")} let go.` : "Resumed; in force when Redis is back."; },
+  });
+}
 /** @type {Map<string, any>} */
 const rows = new Map();
+
+/** @param {string} tenant */
+function waitsOf(tenant) {
+  return sum((live.frame?.tenants || []).filter((t) => t.tenant === tenant), (t) => t.depth + t.delayed);
+}
 
 startPage({
   draw: (frame, state) => {
@@ -32,7 +73,8 @@ startPage({
         const cells = COLUMNS.map(() => h("td", { class: "num livefig" }));
         const share = h("span", { class: "num" });
         share.style.display = "inline-block"; share.style.width = "52px"; bar.node.style.width = "140px"; bar.node.style.display = "inline-block";
-        row = { cells, bar, share, node: h("tr", {}, h("td", { class: "ink" }, t.tenant), h("td", {}, t.queue ? h("a", { class: "link", href: `/queues/${encodeURIComponent(t.queue)}/` }, t.queue) : "all"), cells, h("td", {}, share, " ", bar.node)) };
+        const acts = h("td", {});
+        row = { cells, bar, share, acts, node: h("tr", {}, h("td", { class: "ink" }, t.tenant), h("td", {}, t.queue ? h("a", { class: "link", href: `/queues/${encodeURIComponent(t.queue)}/` }, t.queue) : "all"), cells, h("td", {}, share, " ", bar.node), acts) };
         rows.set(key, row);
         const after = [...body.children].find((n) => /** @type {any} */ (n).sluicegateSort > key);
         /** @type {any} */ (row.node).sluicegateSort = key;
@@ -44,10 +86,14 @@ startPage({
       setText(row.share, percent(t.share));
       setAttr(row.share, "title", t.unknown?.share || null);
       row.bar.update(t.share, t.fair_share);
+      swap(row.acts, JSON.stringify([t.suspended, t.suspended ? 0 : t.depth + t.delayed]), () => (t.suspended ? [shape("slash"), " held"]
+        : h("button", { type: "button", class: "plain", "data-act": "suspend", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askSuspend(t.tenant, waitsOf(t.tenant)); } }, "Suspend")));
     }
     for (const [key, row] of rows) if (!keys.has(key)) { row.node.remove(); rows.delete(key); }
     const total = (k) => rate(sum(frame.queues, (q) => q.rates?.[k]));
     swap(foot, JSON.stringify([frame.seq, state]), () => h("tr", {}, h("td", { class: "ink" }, "all"), h("td", {}, "all"), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num ink" }, total(k))),
-      h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.depth))), h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.in_flight))), h("td", { class: "num ink" }, bytes(sum(frame.queues, (q) => q.bytes))), h("td"), h("td")));
+      h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.depth))), h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.in_flight))), h("td", { class: "num ink" }, bytes(sum(frame.queues, (q) => q.bytes))), h("td"), h("td"), h("td")));
   },
 });
+readSuspended();
+setInterval(() => { if (!document.hidden) readSuspended(); }, 5000);

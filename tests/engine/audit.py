@@ -129,7 +129,7 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
                 if op_id in eligible:
                     at = _BASE_MS + int(score // _STEPS)
                     compare(f"place of {op_id} in its line, ms", at, eligible[op_id])
-            if lined:
+            if lined and "held" not in own:
                 heads[tenant] = min(lined.values())
                 turns.add(tenant)
         own = held_now.numbers(f"totals:{queue}")

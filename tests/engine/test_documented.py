@@ -75,6 +75,8 @@ def make_busy(store: Store) -> None:
     store.put_frame("{}")
     store.acquire_lease("monitor", "a", 60_000)
     store.fence("account/7", 1)
+    store.suspend_tenant("b", {"by": "o", "reason": "r", "at_ms": 1})
+    store.bar_keys({"7": "sg_abc"})
 
 
 def test_every_key_is_in_the_table_with_its_type(store: Store) -> None:

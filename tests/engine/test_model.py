@@ -91,6 +91,7 @@ class GateMachine(RuleBasedStateMachine):
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.policies: dict[str, dict[str, Any]] = {queue: rows[0] for queue, rows in POLICIES.items()}
         self.modes: dict[str, str] = {}
+        self.suspended: set[str] = set()
         self.known: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self.links: dict[str, str] = {}
         self.keys: dict[tuple[str, str], tuple[str, str]] = {}
@@ -112,8 +113,16 @@ class GateMachine(RuleBasedStateMachine):
         cost = sum(j.cost for j in pending if j.state == "waiting")
         return len(pending), sum(j.size for j in pending), cost
 
+    def runnable(self, queue: str | None = None) -> list[Job]:
+        """What waits and may be claimed: not what a suspended tenant has waiting."""
+        jobs = [self.jobs[op_id] for op_id in self.in_state("waiting")]
+        return [job for job in jobs if job.tenant not in self.suspended and queue in (None, job.queue)]
+
     def true_reasons(self, offer: Offer) -> set[str]:
         """Every reason for which this offer may be refused now; empty where it must be accepted."""
+        return {"suspended"} if offer.tenant in self.suspended else self.bounds_passed(offer)
+
+    def bounds_passed(self, offer: Offer) -> set[str]:
         p, size, cost = self.policies[offer.queue], len(offer.payload), offer.cost_ms or 0
         mode = max(
             (self.modes.get(scope, "normal") for scope in ("*", offer.queue)),
@@ -308,7 +317,7 @@ class GateMachine(RuleBasedStateMachine):
         link = data.draw(st.sampled_from(sorted(self.links)))
         parent = self.jobs[self.links.pop(link)]
         offer = self.new_offer(data.draw, id=link)
-        over = bool(self.true_reasons(offer) - {"rate"})
+        over = bool(self.bounds_passed(offer) - {"rate"})
         assert self.store.admit([offer])[0].accepted
         self.enter(offer, over_bound=over, is_link=True)
         if parent.cancel_asked or parent.state == "cancelled":
@@ -345,7 +354,8 @@ class GateMachine(RuleBasedStateMachine):
             assert job.state == "waiting"
             assert not job.expired
             assert job.queue in queues
-            waiting = [self.jobs[i] for i in self.in_state("waiting")]
+            assert job.tenant not in self.suspended
+            waiting = self.runnable()
             if job.queue != "critical" and "critical" in queues:
                 assert not any(j.queue == "critical" and not j.expired for j in waiting)
             if self.policies[job.queue].get("order") != "lifo" or not lifo:
@@ -364,8 +374,8 @@ class GateMachine(RuleBasedStateMachine):
             job.deliveries += 1
             assert got.deliveries == job.deliveries
         if len(claimed) < most:
-            for op_id in self.in_state("waiting"):
-                queue = self.jobs[op_id].queue
+            for job in self.runnable():
+                queue = job.queue
                 assert queue not in queues or "max_in_flight" in self.policies[queue]
 
     @precondition(lambda self: self.in_state("leased"))
@@ -529,10 +539,11 @@ class GateMachine(RuleBasedStateMachine):
         self.store.client.hset(self.store.root + "ops", op_id, msgpack.packb(rec))
         self.jobs[op_id].expired = True
 
-    @precondition(lambda self: self.in_state("waiting"))
+    @precondition(lambda self: self.runnable())
     @rule(data=st.data(), by_ms=st.sampled_from([1, 5_000, 600_000]))
     def let_a_job_grow_old(self, data: st.DataObject, by_ms: int) -> None:
-        op_id = data.draw(st.sampled_from(self.in_state("waiting")))
+        line = [op_id for op_id in self.in_state("waiting") if self.jobs[op_id].tenant not in self.suspended]
+        op_id = data.draw(st.sampled_from(line))
         line = f"{self.store.root}ready:{self.jobs[op_id].queue}|{self.jobs[op_id].tenant}"
         first = self.store.client.zrange(line, 0, 0)[0].decode()
         make_older(self.store, first, by_ms)
@@ -554,6 +565,20 @@ class GateMachine(RuleBasedStateMachine):
         for scope in ("*", "normal", "bulk"):
             self.store.clear_mode(scope)
         self.modes.clear()
+
+    @precondition(lambda self: self.jobs and not self.suspended)
+    @rule(tenant=st.sampled_from(TENANTS))
+    def suspend(self, tenant: str) -> None:
+        self.store.suspend_tenant(tenant, {"by": "o", "reason": "model", "at_ms": 1})
+        self.suspended.add(tenant)
+
+    @precondition(lambda self: self.suspended)
+    @rule()
+    def resume(self) -> None:
+        for tenant in self.suspended:
+            waits = sum(self.jobs[op_id].tenant == tenant for op_id in self.in_state("waiting"))
+            assert self.store.resume_tenant(tenant) <= waits
+        self.suspended.clear()
 
     @rule(data=st.data(), queue=st.sampled_from(QUEUES))
     def change_policy(self, data: st.DataObject, queue: str) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.core.management import call_command
 
 from config.locations import result_backend
 from queues_ui.queries import engine
+from workers.actions import bootstrap
 from workers.actions.gate import redis_now_ms
+from workers.exceptions import StoreUnavailable
 from workers.loops.facts import read_facts
 from workers.loops.recorder import Recorder
 from workers.loops.retention import forget_payloads
-from workers.models import JournalEntry, QuarantinedJob
-from workers.store import Settlement
+from workers.models import ApiKey, JournalEntry, QuarantinedJob
+from workers.store import Settlement, Store
 
 MARK = "MARKED-s3cret"
 BODY = {"task": "drill.echo", "args": [MARK], "kwargs": {}}
@@ -192,3 +195,66 @@ def test_payloads_go_when_their_class_says_so(gate):
     assert old.payload_gone == "kept 7 days: personal"
     assert bytes(QuarantinedJob.objects.get(op_id="young").payload) == b"x"
     assert forget_payloads(100 * day_ms) == 0
+
+
+class TestSuspension:
+    def test_a_suspended_tenant_is_refused_held_and_resumed(self, api, gate):
+        op_id = submit(api)
+        assert api.post("/tenants/default/suspend", {"reason": " "}).status_code == 422
+        done = api.post("/tenants/default/suspend", {"reason": "unpaid"}).json()
+        assert (done["held"], done["in_force"]) == (1, True)
+        refused = api.post("/jobs", BODY)
+        assert (refused.status_code, refused.json()["reason"]) == (403, "suspended")
+        assert "Retry-After" not in refused
+        assert api.get(f"/jobs/{op_id}").json()["phase"] == "held"
+        assert gate.claim("w", ["normal"], 5) == []
+        listed = api.get("/suspensions").json()["suspensions"]
+        assert [(row["tenant"], row["reason"]) for row in listed] == [("default", "unpaid")]
+        assert api.post("/tenants/default/resume", {}).json()["released"] == 1
+        assert submit(api)
+        assert api.post("/tenants/default/resume", {}).status_code == 404
+        verbs = JournalEntry.objects.filter(target="default", outcome="done").values_list("verb", flat=True)
+        assert {"suspend_tenant", "resume_tenant"} <= set(verbs)
+
+    def test_it_survives_a_redis_that_lost_everything(self, api, gate):
+        api.post("/tenants/default/suspend", {"reason": "unpaid"})
+        gate.client.flushall()
+        bootstrap.restore_gate(gate)
+        assert api.post("/jobs", BODY).json()["reason"] == "suspended"
+        api.post("/tenants/default/resume", {})
+        gate.suspend_tenant("default", {})  # what a resume that was killed leaves behind
+        assert bootstrap.restore_gate(gate).authority == ["resumed default"]
+        assert api.post("/jobs", BODY).status_code == 202
+
+    def test_while_redis_is_away_the_wish_is_kept(self, api, gate, monkeypatch):
+        def away(*args, **kwargs):
+            raise StoreUnavailable("down")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "suspend_tenant", away)
+            assert api.post("/tenants/default/suspend", {"reason": "unpaid"}).json()["in_force"] is False
+        bootstrap.restore_gate(gate)
+        assert api.post("/jobs", BODY).status_code == 403
+
+    def test_by_role_and_token(self, gate, logged_in):
+        path = "/tenants/x/suspend"
+        assert logged_in("viewer").post(path, {"reason": "r"}).status_code == 403
+        assert logged_in("operator", token=False).post(path, {"reason": "r"}).status_code == 403
+        assert logged_in("operator").post(path, {"reason": "r"}).status_code == 200
+
+    def test_a_revoked_keys_waiting_job_ends_and_says_why(self, api, admin_api, gate, key_for):
+        key = key_for("submit", label="leaked")
+        op_id = key.post("/jobs", BODY).json()["operation_id"]
+        row = ApiKey.objects.get(label="leaked")
+        assert admin_api.delete(f"/keys/{row.pk}").json()["in_force"] is True
+        assert gate.claim("w", ["normal"], 5) == []
+        ended = api.get(f"/jobs/{op_id}").json()
+        assert (ended["status"], ended["cancelled_by"]) == ("cancelled", f"revoked key {row.prefix}")
+        assert ended["error"]["type"] == "AuthorityRevoked"
+
+    def test_the_command_line_does_the_same(self, gate, capsys):
+        call_command("tenant", "suspend", "acme", "--reason", "r")
+        call_command("tenant", "list")
+        call_command("tenant", "resume", "acme")
+        said = capsys.readouterr().out
+        assert "suspended, held: 0 jobs" in said and "acme\tby" in said and "resumed, let go: 0" in said

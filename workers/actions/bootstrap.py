@@ -20,6 +20,7 @@ from ..models import AlertRule, ApiKey, PolicyVersion, Transition
 from ..store import Store
 from . import change_alert_rule, create_key, create_user
 from .actor import ROLES, Actor
+from .authority import sync_authority
 from .change_policy import newest_versions
 from .gate import redis_now_ms
 
@@ -35,9 +36,10 @@ class Restored:
 
     policies: list[str] = field(default_factory=list)
     modes: list[str] = field(default_factory=list)
+    authority: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.policies or self.modes)
+        return bool(self.policies or self.modes or self.authority)
 
 
 def prepare_database() -> None:
@@ -78,8 +80,11 @@ def restore_gate(store: Store) -> Restored:
     if "*" not in modes and "*" not in restored.modes:
         store.set_mode("*", "normal", by="installation", reason="first start", automatic=True)
         restored.modes.append("*")
+    restored.authority = sync_authority(store)
     if restored:
         log.info("published to Redis: policies %s, modes %s", restored.policies, restored.modes)
+        for what in restored.authority:
+            log.info("%s", what)
     return restored
 
 

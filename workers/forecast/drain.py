@@ -191,6 +191,8 @@ def _outlook(
     arriving: Mapping[str, float],
     gone_s: float | None,
 ) -> Outlook:
+    if load.depth == 0 and load.held:
+        return Outlook("unknown", None, None, "all that waits is held: its tenant is suspended")
     if load.depth == 0:
         return Outlook("empty", 0.0, Flow(now[load.name], arriving[load.name]))
     if load.consumers == 0 or load.slots <= 0:

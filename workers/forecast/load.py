@@ -36,6 +36,7 @@ class Load:
     completed_per_s: float | None  # measured, only when busy throughout the window
     completed_n: int
     cost_factor: float  # measured service ms for one ms of estimated cost
+    held: int = 0  # jobs that wait and that nobody is to run: their tenant is suspended
 
 
 def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | None:
@@ -43,7 +44,7 @@ def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | No
     if latest is None or queue not in latest["queues"]:
         return None
     now = latest["queues"][queue]
-    depth, in_flight = int(now["depth"]), int(now["in_flight"])
+    depth, in_flight = runnable(now), int(now["in_flight"])
     slots = float(now.get("slots") or 0)
     mean_ms, source, n = mean_service(history, queue, bin_value=bin_value)
     deviation = spread(now.get("service_bins") or {}, bin_value=bin_value)
@@ -62,7 +63,7 @@ def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | No
         consumers=int(now.get("consumers") or 0),
         slots=slots,
         age_s=max(0.0, (int(latest["now_ms"]) - int(oldest)) / 1000) if oldest is not None else 0.0,
-        work_ms=float(now["cost_ms"]) * factor + rest_ms,
+        work_ms=(float(now["cost_ms"]) - float(now.get("held_cost_ms") or 0)) * factor + rest_ms,
         mean_service_ms=mean_ms,
         service_from=source,
         service_n=n,
@@ -73,7 +74,13 @@ def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | No
         completed_per_s=completed,
         completed_n=completed_n,
         cost_factor=factor,
+        held=int(now["depth"]) - depth,
     )
+
+
+def runnable(row: Mapping[str, Any]) -> int:
+    """Jobs that wait and may be run: not those of suspended tenants."""
+    return max(0, int(row["depth"]) - int(row.get("held") or 0))
 
 
 def mean_service(history: History, queue: str, *, bin_value: BinValue) -> tuple[float | None, str, int]:
@@ -129,7 +136,7 @@ def busy_rate(history: History, queue: str) -> tuple[float | None, int]:
             continue
         span_ms = int(latest["now_ms"]) - int(earlier["now_ms"])
         seen = [s["queues"].get(queue) for s in history.within(span_ms)]
-        if any(s is None or int(s["depth"]) == 0 for s in seen):
+        if any(s is None or runnable(s) == 0 for s in seen):
             continue
         if len({float(s.get("slots") or 0) for s in seen if s is not None}) != 1:
             continue

@@ -220,7 +220,7 @@ def queue_row(
     depth, delayed = int(queue["depth"]), int(queue["delayed"])
     held, oldest_age_ms = depth + delayed, round(load.age_s * 1000)
     facts = Facts(
-        depth=depth,
+        depth=load.depth,
         held=held,
         bytes=int(queue["bytes"]),
         cost_ms=int(queue["cost_ms"]),
@@ -251,6 +251,7 @@ def queue_row(
         "state": queue_state(facts),
         "full_bound": full_bound(facts) if facts.admits else "",
         "depth": depth,
+        "held": load.held,
         "delayed": delayed,
         "in_flight": int(queue["in_flight"]),
         "bytes": int(queue["bytes"]),
@@ -364,7 +365,7 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
     before_60 = _by_tenant(minute_ago)
     active: dict[str, int] = {}
     for row in snapshot["tenants"]:
-        if row["depth"] or row["in_flight"]:
+        if (row["depth"] and not row.get("suspended")) or row["in_flight"]:
             active[row["queue"]] = active.get(row["queue"], 0) + 1
     rows = []
     for row in snapshot["tenants"]:
@@ -390,6 +391,7 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
             "share": share,
             "fair_share": round(1 / active[row["queue"]], 4) if active.get(row["queue"]) else None,
             "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
+            "suspended": bool(row.get("suspended")),
             "totals": {
                 name: int(row.get(name) or 0) for name in ("offered", "accepted", "refused", "succeeded")
             },

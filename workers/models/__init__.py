@@ -7,6 +7,7 @@ from .policy_version import PolicyVersion
 from .quarantined_job import QuarantinedJob
 from .replay_batch import ReplayBatch, ReplayItem
 from .sample import Sample
+from .suspension import Suspension
 from .transition import Transition
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "ReplayBatch",
     "ReplayItem",
     "Sample",
+    "Suspension",
     "Transition",
 ]

@@ -83,6 +83,9 @@ class CancelReply:
     status: str
 
 
+#: Jobs of a suspended tenant that one call makes eligible again; a script must not hold Redis up.
+MOST_RESUMED = 500
+
 #: Which gauge counts a record of each pending state.
 _GAUGE_OF_STATE = {"waiting": "depth", "blocked": "depth", "delayed": "delayed", "leased": "in_flight"}
 
@@ -236,6 +239,35 @@ class Store:
         _, result, status = self._run("cancel", op_id, tenant or "", by)
         return CancelReply(result, status)
 
+    def suspend_tenant(self, tenant: str, about: Mapping[str, Any]) -> int:
+        """Holds what a tenant has waiting and refuses what it offers; how many of its jobs that are."""
+        return int(self._run("suspend", tenant, json.dumps(dict(about)), *self.read_policies())[1])
+
+    def resume_tenant(self, tenant: str) -> int:
+        """Lets a tenant's held jobs become eligible, in batches; how many. Going on with it is safe."""
+        total = 0
+        while True:
+            _, number, word = self._run("resume", tenant, MOST_RESUMED, *self.read_policies())
+            total += int(number)
+            if word == "resumed":
+                return total
+
+    def read_suspended(self) -> dict[str, dict[str, Any]]:
+        """Suspended tenants, each with who did it, when and why."""
+        rows = _text(self._call("HGETALL", self.root + "suspended"))
+        return {tenant: json.loads(about) for tenant, about in rows.items()}
+
+    def is_suspended(self, tenant: str) -> bool:
+        return bool(self._call("HEXISTS", self.root + "suspended", tenant))
+
+    def bar_keys(self, keys_and_words: Mapping[str, str]) -> None:
+        """What these API keys submitted is not started any more."""
+        if keys_and_words:
+            self._run("bar_key", *[x for pair in keys_and_words.items() for x in pair])
+
+    def read_barred_keys(self) -> set[str]:
+        return {_str(key) for key in self._call("HKEYS", self.root + "revoked")}
+
     def set_mode(
         self,
         scope: str,
@@ -361,8 +393,11 @@ class Store:
                 "stale_settles": int(row_totals.get("stale_settles", 0)),
                 "tombstone_hits": int(row_totals.get("tombstone_hits", 0)),
                 "tenants_known": row["tenants_known"],
+                "held": int(row["held"]),
+                "held_cost_ms": int(row["held_cost_ms"]),
                 "model": _numbers(row["model"]),
             }
+        suspended = dict(raw["suspended"] or {})
         tenants_out = []
         for row in _rows(raw["tenants"]):
             own = _numbers(row["totals"])
@@ -374,6 +409,7 @@ class Store:
                     **_gauges(own),
                     "refused_by": _refused_by(own),
                     "oldest_eligible_at_ms": row["oldest"] or None,
+                    "suspended": row["tenant"] in suspended,
                 }
             )
         spool = raw["spool"]
@@ -482,6 +518,7 @@ class Store:
         for queue in self.read_policies():
             found[queue] = dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 0)
             found[queue]["oldest_eligible_at_ms"] = None
+        suspended = self.read_suspended()
         try:
             for op_id, raw in self.client.hscan_iter(self.root + "ops", count=1000):
                 row = scripts.unpack(raw)
@@ -496,7 +533,7 @@ class Store:
                 count["bytes"] = (count["bytes"] or 0) + payload
                 if field == "depth":
                     count["cost_ms"] = (count["cost_ms"] or 0) + row["c"]
-                    if row["s"] == "blocked":
+                    if row["s"] == "blocked" or row["n"] in suspended:
                         continue
                     eligible = row.get("e", row["a"])
                     oldest = count["oldest_eligible_at_ms"]

@@ -31,6 +31,8 @@ model:Q                hash    what the monitor models: service_rate_per_s, work
 policy:Q, policies     hash    policy as fields for the scripts; queue -> JSON for people
 modes, modes:detail,   hash    scope -> mode (and ``scope|until``); its JSON; when it was set
 modes:since
+suspended, revoked     hash    tenant -> who, when, why (JSON); API key -> words. ``|barred`` in modes and
+                               ``barred`` in settings say that there are any
 schedule               hash    virtual times of the weighted queues, counts of starts
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash

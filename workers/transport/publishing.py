@@ -102,7 +102,7 @@ class ClosedQueues:
 
     HOLD_S = 0.1
     #: Reasons that say something about the next job too.
-    REASONS = BOUNDS | {"mode"}
+    REASONS = BOUNDS | {"mode", "suspended"}
 
     def __init__(self) -> None:
         self._until: dict[tuple[str, str], tuple[float, AdmissionRefused]] = {}

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from workers.actions import create_key, revoke_key
 from workers.actions.actor import Actor, NotPossible
+from workers.actions.gate import open_gate
 from workers.models import ApiKey
 
 
@@ -60,5 +61,5 @@ class Command(BaseCommand):
         rows = ApiKey.objects.filter(pk=wanted) if wanted.isdigit() else ApiKey.objects.filter(prefix=wanted)
         if rows.count() != 1:
             raise CommandError(f"{rows.count()} keys are called {wanted!r}; see `apikey list`")
-        revoke_key.execute(actor, key_id=rows.get().pk)
+        revoke_key.execute(actor, store=open_gate(), key_id=rows.get().pk)
         self.stdout.write("revoked")

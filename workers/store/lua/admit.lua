@@ -11,6 +11,7 @@
 -- @include base
 -- @include rates
 -- @include privacy
+-- @include authority
 local not_after = tonumber(ARGV[1])
 local whole = ARGV[2] == '1'
 if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
@@ -19,13 +20,13 @@ end
 
 local RANK = {normal = 0, saturated = 1, draining = 2, failed = 3}
 local function mode_in_force(q)
-  local row = redis.call('HMGET', root .. 'modes', '*', '*|until', q, q .. '|until')
+  local row = redis.call('HMGET', root .. 'modes', '*', '*|until', q, q .. '|until', '|barred')
   local mode, till = 'normal', nil
   for i = 1, 3, 2 do
     local at = tonumber(row[i + 1])
     if row[i] and not (at and at <= now) and RANK[row[i]] > RANK[mode] then mode = row[i]; till = at end
   end
-  return mode, till
+  return mode, till, row[5]
 end
 
 -- What a queue holds, read once and kept true over the offers of this call.
@@ -37,7 +38,7 @@ local function view(q)
     local row = redis.call('HMGET', totals_key(q), unpack(GAUGES))
     v = {policy = policy_or_default(q), tenants = {}}
     for i, g in ipairs(GAUGES) do v[g] = tonumber(row[i] or 0) end
-    v.mode, v.till = mode_in_force(q)
+    v.mode, v.till, v.barred = mode_in_force(q)
     local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
     v.oldest = head[2] and to_ms(tonumber(head[2]))
     views[q] = v
@@ -109,7 +110,7 @@ local function retry_after(q, v, reason)
     if v.till then return math.max(1000, v.till - now) end
     return reason == 'mode' and 10000 or 5000
   end
-  if reason == 'size' then return 60000 end
+  if reason == 'size' or reason == 'suspended' or reason == 'revoked' then return 60000 end
   local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
   local step, base = 50, 2000
   if rate > 0 then step = 1000 / rate; base = math.min(step, 150000) end
@@ -207,7 +208,8 @@ for i = 5, #ARGV, 2 do
         else v.depth = v.depth - 1; v.cost_ms = v.cost_ms - old.c end
         v.bytes = v.bytes - old.b
       end
-      reason, value, bound = bound_passed(o, q, v, cost)
+      if v.barred and not exempt then reason = barred_by(o.n, o.k) end
+      if not reason then reason, value, bound = bound_passed(o, q, v, cost) end
       if v.policy.rate_limits and not exempt and (not reason or SHEDS[reason]) then
         limited, wait = rate_passed(o, q, v.policy)
         if limited then reason, value, bound = 'rate', false, limited.limit end
@@ -278,12 +280,14 @@ for _, verdict in ipairs(accepted) do
     if (o.oa or 0) > 0 then rec.o = now - o.oa end
     if (o.r or 0) > 0 then rec.r = o.r end
     if o.dd then rec.dd = now + o.dd end
-    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc
+    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc; rec.k = o.k
     bump(q, n, 'offered', 1)
     bump(q, n, 'accepted', 1)
     if o.ro then bump(q, n, 'replayed', 1) end
     if verdict[7] then bump(q, n, 'over_bound', 1) end
     meet(q, n)
+    -- Accepted work of a suspended tenant comes to a queue in which it was not known.
+    if view(q).barred and barred_by(n) then hold_line(q, n) end
     local cancelled = false
     if verdict[6] then
       -- A later link of an admitted canvas. Where the link before it was cancelled, it ends here.

@@ -5,6 +5,7 @@
 --       payload class or ""}
 -- Cost  O(queues + jobs log n). Expired heads are ended on the way, at most 50 a call.
 -- @include base
+-- @include authority
 -- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
 redis.call('DEL', root .. 'nothing')
 local worker, most = ARGV[1], tonumber(ARGV[2])
@@ -33,7 +34,8 @@ local function oldest_ms(q)
 end
 
 -- Slots kept for a class: another may take one only while enough of them stay free for it.
-local reserve = tonumber(redis.call('HGET', root .. 'settings', 'slots') or nil)
+local kept_settings = redis.call('HMGET', root .. 'settings', 'slots', 'barred')
+local reserve, barred = tonumber(kept_settings[1] or nil), kept_settings[2]
 local function leaves_reserve(q)
   if not reserve then return true end
   local busy, kept = 0, 0
@@ -147,6 +149,9 @@ while #jobs < most and skipped < 50 do
       if rec.dd and rec.dd <= now then
         skipped = skipped + 1
         finish(id, rec, 'expired')
+      elseif barred and rec.k and redis.call('HEXISTS', root .. 'revoked', rec.k) == 1 then
+        skipped = skipped + 1
+        end_revoked(id, rec)
       else
         local last = tonumber(redis.call('GET', root .. 'epoch') or 0)
         local epoch = math.max(last + 1, now)

@@ -23,6 +23,12 @@ while done < most do
   for _, id in ipairs(redis.call('ZRANGE', ready_key(q, n), 0, most - done - 1)) do drop(id, ready_key(q, n)) end
   refresh_line(q, n)
 end
+-- What a suspended tenant has waiting has no turn.
+for _, n in ipairs(redis.call('HKEYS', root .. 'suspended')) do
+  if done < most then
+    for _, id in ipairs(redis.call('ZRANGE', ready_key(q, n), 0, most - done - 1)) do drop(id, ready_key(q, n)) end
+  end
+end
 -- What is parked behind a running job of its ordering key stands in no line.
 if done < most then
   for _, running in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do

@@ -22,6 +22,7 @@ out.policies = hash(root .. 'policies')
 out.modes = hash(root .. 'modes:detail')
 out.mode_since = hash(root .. 'modes:since')
 local shown = tonumber(ARGV[1])
+out.suspended = hash(root .. 'suspended')
 for q in pairs(out.policies) do
   local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
   local due = redis.call('ZRANGE', root .. 'delayed:' .. q, 0, 0, 'WITHSCORES')
@@ -37,6 +38,13 @@ for q in pairs(out.policies) do
     out.tenants[#out.tenants + 1] = {queue = q, tenant = n, totals = hash(tenant_key(q, n)),
       oldest = oldest_own and to_ms(tonumber(oldest_own)) or false}
   end
+  -- What suspended tenants have waiting is there, but nobody is to run it.
+  local held, held_cost = 0, 0
+  for n in pairs(out.suspended) do
+    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'cost_ms')
+    held = held + tonumber(row[1] or 0); held_cost = held_cost + tonumber(row[2] or 0)
+  end
+  out.queues[q].held = held; out.queues[q].held_cost_ms = held_cost
   out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)
 end
 for i = 2, #ARGV, 2 do

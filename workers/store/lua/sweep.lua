@@ -25,8 +25,8 @@ for i = 2, #ARGV do
   local q = ARGV[i]
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
-    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'in_flight')
-    if tonumber(row[1] or 0) + tonumber(row[2] or 0) + tonumber(row[3] or 0) == 0 then
+    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'in_flight', 'held')
+    if not row[4] and tonumber(row[1] or 0) + tonumber(row[2] or 0) + tonumber(row[3] or 0) == 0 then
       redis.call('ZREM', root .. 'tenants:' .. q, n)
       redis.call('DEL', tenant_key(q, n))
       removed = removed + 1

@@ -101,9 +101,11 @@ local function put_ready(q, n, id, score)
   redis.call('ZADD', ready_key(q, n), score, id)
   local turns = root .. 'turns:' .. q
   if not redis.call('ZSCORE', turns, n) then
+    local row = redis.call('HMGET', tenant_key(q, n), 'vt', 'held')
+    if row[2] then return end -- a suspended tenant's line has no turn and no head (authority.lua)
     -- Start-time fair queueing (Goyal, Vin, Cheng 1996): a tenant that comes back starts at the
     -- present virtual time, so idling earns no credit.
-    local own = tonumber(redis.call('HGET', tenant_key(q, n), 'vt') or 0)
+    local own = tonumber(row[1] or 0)
     local present = tonumber(redis.call('HGET', totals_key(q), 'vt') or 0)
     redis.call('ZADD', turns, math.max(own, present), n)
   end
@@ -116,7 +118,7 @@ end
 local function refresh_line(q, n)
   local head = redis.call('ZRANGE', ready_key(q, n), 0, 0, 'WITHSCORES')
   if head[1] then
-    redis.call('ZADD', root .. 'heads:' .. q, head[2], n)
+    redis.call('ZADD', root .. 'heads:' .. q, 'XX', head[2], n) -- of a held line there is none
     return true
   end
   redis.call('ZREM', root .. 'heads:' .. q, n)

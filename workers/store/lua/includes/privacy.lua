@@ -12,4 +12,5 @@ local function inherit(rec, parent)
   if not parent then return end
   if not rec.pc then rec.pc = parent.pc or 'internal' end
   rec.tg = rec.tg or parent.tg
+  rec.k = rec.k or parent.k
 end

@@ -1,0 +1,40 @@
+-- authority: may this tenant, or this key, still have work done? Included after base, never run alone.
+--
+-- "suspended" is tenant -> who, when, why (JSON); "revoked" is API key -> words for people. Both are empty in the
+-- usual case, which a field "|barred" in the hash of modes (for admit) and in the settings (for claim) says: both
+-- are read there anyway, so that nobody pays for what nobody uses.
+--
+-- A tenant's lines stay where they are while it is suspended; what goes is its turn and its head, by a field
+-- "held" in its counters of each queue. So no claim sees them, and they are no part of a queue's age.
+local function barred_by(n, key)
+  if redis.call('HEXISTS', root .. 'suspended', n) == 1 then return 'suspended' end
+  if key and redis.call('HEXISTS', root .. 'revoked', key) == 1 then return 'revoked' end
+  return nil
+end
+
+local function note_barred()
+  if redis.call('EXISTS', root .. 'suspended', root .. 'revoked') > 0 then
+    redis.call('HSET', root .. 'modes', '|barred', '1')
+    redis.call('HSET', root .. 'settings', 'barred', '1')
+  else
+    redis.call('HDEL', root .. 'modes', '|barred')
+    redis.call('HDEL', root .. 'settings', 'barred')
+  end
+end
+
+local function hold_line(q, n)
+  local tag = redis.call('ZSCORE', root .. 'turns:' .. q, n)
+  if tag then redis.call('HSET', tenant_key(q, n), 'vt', tag) end
+  redis.call('HSET', tenant_key(q, n), 'held', '1')
+  redis.call('ZREM', root .. 'turns:' .. q, n)
+  redis.call('ZREM', root .. 'heads:' .. q, n)
+end
+
+-- A job of a revoked key ends before it starts. It has left its line already.
+local function end_revoked(id, rec)
+  local who = redis.call('HGET', root .. 'revoked', rec.k) or rec.k
+  rec.cr = 'revoked key ' .. who
+  rec.er = {type = 'AuthorityRevoked', message = 'the API key ' .. who .. ' that submitted it was revoked before it started',
+    traceback = ''}
+  finish(id, rec, 'cancelled')
+end
