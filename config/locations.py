@@ -3,6 +3,8 @@
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from workers.store.connections import read_sentinel_url, sentinel_settings
+
 KEPT_S = 60  # a thread of the web process keeps its database connection this long
 
 _GATE_SCHEMES = {"redis": "sluicegate", "rediss": "sluicegates", "unix": "sluicegate+socket"}
@@ -29,10 +31,15 @@ def result_backend(redis_url: str) -> tuple[str, dict[str, Any]]:
     if parts.scheme == "unix":
         return _socket_url("sluicegate+socket", plain), {}
     if parts.scheme == _SENTINEL:
-        user, _, hosts = parts.netloc.rpartition("@")
+        watched = read_sentinel_url(plain)
+        user = parts.netloc.rpartition("@")[0]
         login = f"{user}@" if user else ""
-        nodes = ";".join(f"sentinel://{login}{host}{_database_path(plain)}" for host in hosts.split(","))
-        return nodes, {"master_name": parts.path.strip("/") or "mymaster"}
+        nodes = ";".join(
+            f"sentinel://{login}{host}:{port}/{watched.database}" for host, port in watched.nodes
+        )
+        return nodes, {"master_name": watched.master, "sentinel_kwargs": sentinel_settings(watched)}
+    if parts.scheme == "rediss" and "ssl_cert_reqs" not in _query(plain):
+        plain += ("&" if parts.query else "?") + "ssl_cert_reqs=required"  # Celery wants it said
     return f"sluicegate+{plain}", {}
 
 
@@ -42,14 +49,14 @@ def channel_host(redis_url: str) -> dict[str, Any]:
     parts = urlsplit(plain)
     if parts.scheme != _SENTINEL:
         return {"address": plain}
-    user, _, hosts = parts.netloc.rpartition("@")
-    nodes = [(host.partition(":")[0], int(host.partition(":")[2] or 26379)) for host in hosts.split(",")]
-    password = unquote(user.partition(":")[2])
+    watched = read_sentinel_url(plain)
+    login = {"username": watched.username, "password": watched.password}
     return {
-        "sentinels": nodes,
-        "master_name": parts.path.strip("/") or "mymaster",
-        "db": int(_query(plain).get("db", 0)),
-        **({"password": password} if password else {}),
+        "sentinels": list(watched.nodes),
+        "sentinel_kwargs": sentinel_settings(watched, asynchronous=True),
+        "master_name": watched.master,
+        "db": watched.database,
+        **{name: value for name, value in login.items() if value},
     }
 
 
@@ -105,10 +112,6 @@ def _socket_url(scheme: str, unix_url: str) -> str:
     parts = urlsplit(unix_url)
     password = f":{parts.password}@" if parts.password else ""
     return f"{scheme}://{password}{parts.path}?virtual_host={_query(unix_url).get('db', '0')}"
-
-
-def _database_path(url: str) -> str:
-    return f"/{_query(url).get('db', '0')}"
 
 
 def _query(url: str) -> dict[str, str]:

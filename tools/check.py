@@ -118,6 +118,13 @@ POSTGRESQL = Need(
     _has_postgresql,
     "the tests on PostgreSQL: none here and none could be installed",
 )
+# The embedded server is of another family and knows no TLS.
+REDIS = Need(
+    "Redis",
+    ("redis-server", "openssl"),
+    lambda: bool(shutil.which("redis-server") and shutil.which("openssl")),
+    "the tests on Redis itself and over TLS: no redis-server here and none could be installed",
+)
 # Where a machine forbids tracing, no package helps; the test says so itself.
 STRACE = Need(
     "strace",
@@ -126,7 +133,7 @@ STRACE = Need(
     "the proof by system calls that the disk comes before the answer: no strace here",
     is_required=False,
 )
-NEEDS = (CHROMIUM, POSTGRESQL, STRACE)
+NEEDS = (CHROMIUM, POSTGRESQL, REDIS, STRACE)
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

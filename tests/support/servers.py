@@ -44,7 +44,7 @@ class RedisServer:
         self.port = ports.find_free() if with_port else 0
         self._binary = binary or server.find_binary()
         self._under = list(under)
-        self._configuration = server.write_configuration(
+        self.configuration = server.write_configuration(
             directory,
             socket_path=self.socket_path,
             pid_file=directory / "r.pid",
@@ -53,7 +53,7 @@ class RedisServer:
         )
         added = {"bind": "127.0.0.1", "port": str(self.port), **(settings or {})}
         # The last line of a name is the one in force.
-        with self._configuration.open("a") as file:
+        with self.configuration.open("a") as file:
             file.writelines(f"{name} {value}\n" for name, value in added.items())
 
     def url(self, database: int = 0) -> str:
@@ -62,7 +62,7 @@ class RedisServer:
     def start(self, *, until_it_answers: bool = True) -> None:
         log = (self.directory / "log").open("ab")
         self.process = subprocess.Popen(
-            [*self._under, str(self._binary), str(self._configuration)],
+            [*self._under, str(self._binary), str(self.configuration)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 import redis
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
 #: Seconds a command may take. Below the two seconds within which the door answers.
 TIMEOUT_S = 1.5
+
+#: Seconds in which a sentinel must take a connection.
+SENTINEL_CONNECT_S = 0.3
+DEFAULT_SENTINEL_PORT = 26379
+SENTINEL_SCHEMES = ("sluicegate+sentinel", "sentinel", "redis+sentinel")
 
 _SCHEMES = {
     "sluicegate": "redis",
@@ -54,19 +61,79 @@ def open_client(url: str, *, timeout_s: float = TIMEOUT_S, **options: Any) -> re
         "retry": Retry(NoBackoff(), 0),
         **options,
     }
-    parts = urlsplit(url)
-    if parts.scheme in ("sluicegate+sentinel", "sentinel", "redis+sentinel"):
-        userinfo, _, hosts = parts.netloc.rpartition("@")
-        nodes = []
-        for node in hosts.split(","):
-            host, _, port = node.partition(":")
-            nodes.append((host, int(port or 26379)))
-        query = dict(parse_qsl(parts.query))
-        password = userinfo.partition(":")[2] or None
-        sentinel = Sentinel(nodes, socket_timeout=timeout_s, retry=Retry(NoBackoff(), 0))
-        client: redis.Redis = sentinel.master_for(
-            parts.path.strip("/") or "mymaster", db=int(query.get("db", 0)), password=password, **settings
+    if urlsplit(url).scheme in SENTINEL_SCHEMES:
+        watched = read_sentinel_url(url)
+        client: redis.Redis = open_sentinel(watched, settings).master_for(
+            watched.master,
+            db=watched.database,
+            username=watched.username,
+            password=watched.password,
+            **settings,
         )
         return client
     client = redis.Redis.from_url(redis_url(url), **settings)
     return client
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A server that sentinels watch: where they are, and by which name they know it."""
+
+    nodes: tuple[tuple[str, int], ...]
+    master: str
+    database: int = 0
+    username: str | None = None
+    password: str | None = None
+    sentinel_password: str | None = None
+
+
+def read_sentinel_url(url: str) -> Watched:
+    """``sluicegate+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER?db=0``.
+
+    The name of the master defaults to ``mymaster``, a port to 26379. User and password are the server's; that
+    of the sentinels, where they ask for one, is ``&sentinel_password=``.
+
+    Raises:
+        ValueError: it names no sentinel, or a port or database that is no number.
+    """
+    parts = urlsplit(url)
+    userinfo, _, hosts = parts.netloc.rpartition("@")
+    nodes = []
+    for node in filter(None, hosts.split(",")):
+        host, colon, port = node.rpartition(":") if not node.endswith("]") else (node, "", "")
+        nodes.append(
+            ((host if colon else node).strip("[]"), int(port) if colon and port else DEFAULT_SENTINEL_PORT)
+        )
+    if not nodes:
+        raise ValueError("names no sentinel; give sluicegate+sentinel://HOST:26379,HOST:26379/MASTER")
+    user, _, password = userinfo.partition(":")
+    query = dict(parse_qsl(parts.query))
+    return Watched(
+        tuple(nodes),
+        unquote(parts.path.strip("/")) or "mymaster",
+        int(query.get("db") or query.get("virtual_host") or 0),
+        unquote(user) or None,
+        unquote(password) or None,
+        query.get("sentinel_password") or None,
+    )
+
+
+def open_sentinel(watched: Watched, settings: dict[str, Any]) -> Sentinel:
+    """``settings`` are the connection's own; the sentinels are asked with less patience."""
+    kwargs = sentinel_settings(watched)
+    kwargs["socket_timeout"] = settings.get("socket_timeout") or TIMEOUT_S
+    return Sentinel(list(watched.nodes), sentinel_kwargs=kwargs)
+
+
+def sentinel_settings(watched: Watched, *, asynchronous: bool = False) -> dict[str, Any]:
+    """How to ask a sentinel: once, and not for long.
+
+    redis-py's default would ask a dead one eleven times, with pauses, before the one that lives.
+    """
+    retry: Any = AsyncRetry(NoBackoff(), 0) if asynchronous else Retry(NoBackoff(), 0)
+    settings = {
+        "socket_timeout": TIMEOUT_S,
+        "socket_connect_timeout": SENTINEL_CONNECT_S,
+        "retry": retry,
+    }
+    return {**settings, "password": watched.sentinel_password} if watched.sentinel_password else settings

@@ -72,11 +72,7 @@ class Line:
         if not self._lock.acquire(blocking=False):
             spare = self._pool.get_connection()
             try:
-                spare.send_command(*command)
-                return _follow(spare, spare.read_response(), then)
-            except redis.TimeoutError:
-                spare.disconnect()
-                raise
+                return _ask(spare, command, then)
             finally:
                 self._pool.release(spare)
         try:
@@ -84,25 +80,46 @@ class Line:
                 # A forked child leaves its parent's connection alone.
                 self._connection, self._pid = None, os.getpid()
             fresh = self._connection is None
-            if fresh:
-                self._connection = self._pool.get_connection()
             try:
-                return self._ask(command, then)
+                return _ask(self._open(), command, then)
             except redis.ConnectionError:
+                self._drop()
                 if fresh:
                     raise
-                return self._ask(command, then)
+                return _ask(self._open(), command, then)
+            except redis.ResponseError:
+                raise
+            except BaseException:
+                self._drop()
+                raise
         finally:
             self._lock.release()
 
-    def _ask(self, command: tuple[Any, ...], then: Callable[[Any], tuple[Any, ...] | None] | None) -> Any:
-        connection = self._connection
-        try:
-            connection.send_command(*command)
-            return _follow(connection, connection.read_response(), then)
-        except (redis.ConnectionError, redis.TimeoutError, OSError):
+    def _open(self) -> Any:
+        if self._connection is None:
+            self._connection = self._pool.get_connection()
+        return self._connection
+
+    def _drop(self) -> None:
+        """Back to the pool, which asks the sentinels anew; by itself it would go on to the old primary."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
             connection.disconnect()
-            raise
+            self._pool.release(connection)
+
+
+def _ask(
+    connection: Any, command: tuple[Any, ...], then: Callable[[Any], tuple[Any, ...] | None] | None
+) -> Any:
+    try:
+        connection.send_command(*command)
+        return _follow(connection, connection.read_response(), then)
+    except redis.ResponseError:
+        raise
+    except BaseException:
+        # Whatever broke in (a time limit's signal too): the reply must not be read as the next one's.
+        connection.disconnect()
+        raise
 
 
 def _follow(connection: Any, reply: Any, then: Callable[[Any], tuple[Any, ...] | None] | None) -> Any:

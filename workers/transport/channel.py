@@ -16,7 +16,9 @@ from kombu.transport import redis as stock
 from kombu.transport import virtual
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import loads
+from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, OutOfMemoryError
+from redis.retry import Retry
 
 from ..admission import envelope
 from ..admission.messages import offer_from_message
@@ -24,13 +26,16 @@ from ..exceptions import StoreUnavailable
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
 from ..store.commands import parse_claim
-from ..store.connections import TIMEOUT_S
+from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
 from .holdings import Held, Holdings, note_error
 from .publishing import Collected, current_batch, raise_refusal
 
 logger = logging.getLogger("sluicegate.transport")
+
+#: Transport option that names the sentinels of a connection made from a sentinel URL.
+BY_SENTINEL = "sluicegate_by_sentinel"
 
 #: Jobs taken in one claim at most. More would hold urgent work behind what was taken before it.
 MOST_PER_CLAIM = 10
@@ -363,8 +368,30 @@ class SentinelChannel(GateChannel, stock.SentinelChannel):
     """The gate over a Redis that Sentinel watches."""
 
     def _make_pool(self, params: dict[str, Any]) -> redis_py.ConnectionPool:
-        # kombu's own pool asks the sentinels for the master; only the patience is ours.
         pool: redis_py.ConnectionPool = self._sentinel_managed_pool()
         for name in ("socket_timeout", "socket_connect_timeout", "retry"):
             pool.connection_kwargs[name] = params[name]
         return pool
+
+    def _sentinel_managed_pool(self, asynchronous: bool = False) -> Any:
+        """Of all the sentinels that the URL names; kombu's own would ask each dead one eleven times."""
+        params = dict(self._connparams(asynchronous))
+        for name in ("host", "port"):
+            params.pop(name, None)
+        options = self.connection.client.transport_options
+        watched = Watched(
+            tuple(map(tuple, options[BY_SENTINEL])),
+            options["master_name"],
+            sentinel_password=options.get("sentinel_password"),
+        )
+        sentinel = open_sentinel(
+            watched,
+            {
+                "socket_timeout": TIMEOUT_S,
+                "socket_connect_timeout": TIMEOUT_S,
+                "retry": Retry(NoBackoff(), 0),
+            },
+        )
+        # Kept where kombu looks for the connections that it closes at the end.
+        setattr(self, "_async_sentinel_manager" if asynchronous else "_sentinel_manager", sentinel)
+        return sentinel.master_for(watched.master, redis_py.Redis, **params).connection_pool

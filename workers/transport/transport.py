@@ -9,12 +9,8 @@ from urllib.parse import urlsplit
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as stock
 
-from .channel import Channel, SentinelChannel
-
-DEFAULT_SENTINEL_PORT = 26379
-
-#: Transport option that marks a connection made from a sentinel URL.
-BY_SENTINEL = "sluicegate_by_sentinel"
+from ..store.connections import read_sentinel_url
+from .channel import BY_SENTINEL, Channel, SentinelChannel
 
 
 class Transport(stock.Transport):
@@ -46,18 +42,35 @@ class TLSTransport(Transport):
 
 
 def _read_sentinel_url(client: Any) -> None:
-    """Takes ``sluicegate+sentinel://:PASSWORD@HOST:PORT/DB;sluicegate+sentinel://HOST:PORT`` apart.
+    """Takes ``sluicegate+sentinel://USER:PASSWORD@HOST:PORT,HOST:PORT/MASTER?db=0`` apart.
 
-    kombu reads a URL with a plus sign only up to the plus; the rest arrives as the host's name.
+    kombu reads a URL with a plus sign only up to the plus; the rest arrives as the host's name. Its own form,
+    ``URL/DB;URL`` with ``master_name`` among the options, is read too: a path of digits is a database there.
     """
-    parts = urlsplit(client.hostname)
-    client.alt = [url.partition("+")[2] for url in client.alt]
-    client.hostname, client.port = parts.hostname, parts.port or DEFAULT_SENTINEL_PORT
-    client.userid, client.password = parts.username or None, parts.password or None
+    urls = [url.removeprefix("sluicegate+") for url in client.alt] or [client.hostname]
+    found = [read_sentinel_url(url) for url in urls]
+    first = found[0]
+    options = client.transport_options
+    if first.master.isdigit():
+        database, master = int(first.master), options.get("master_name") or "mymaster"
+    else:
+        database = first.database
+        named = "?" in urls[0] or urlsplit(urls[0]).path.strip("/")
+        master = first.master if named else options.get("master_name") or first.master
+    nodes = [node for watched in found for node in watched.nodes]
+    client.hostname, client.port = nodes[0]
+    client.userid, client.password = first.username, first.password
+    client.virtual_host = str(database)
+    # kombu would switch among alternates by their own scheme, past the gate; the sentinels are asked in turn.
+    client.alt, client.cycle = [], None
     # What clones this connection finds it taken apart, and its kind among the options.
     client.uri_prefix = None
-    client.transport_options = {**client.transport_options, BY_SENTINEL: True}
-    client.virtual_host = parts.path.strip("/") or "0"
+    client.transport_options = {
+        **options,
+        BY_SENTINEL: nodes,
+        "master_name": master,
+        "sentinel_password": first.sentinel_password,
+    }
 
 
 def register() -> None:
