@@ -8,7 +8,7 @@ from typing import Final
 MODES: Final = ("normal", "saturated", "draining", "failed")
 
 #: Where a pending operation stands.
-PHASES: Final = ("waiting", "delayed", "blocked", "reserved")
+PHASES: Final = ("waiting", "delayed", "blocked", "spilled", "reserved")
 
 #: Statuses that are never left.
 TERMINAL: Final = ("succeeded", "failed", "expired", "cancelled", "superseded", "shed", "lost")
@@ -33,6 +33,7 @@ REASON_STATUS: Final[dict[str, int]] = {
     "duplicate": 409,
     "suspended": 403,
     "revoked": 403,
+    "coalescing": 422,  # a coalesce_key where the queue's policy has may_coalesce false
 }
 REASONS: Final = tuple(REASON_STATUS)
 
@@ -77,6 +78,10 @@ TOTALS: Final = (
     "redelivered",
     "replayed",
     "over_bound",
+    "degraded",  # offers to this queue that were accepted as a cheaper task
+    "goodput",  # succeeded before their deadline, or without one
+    "promised",  # settled, of those accepted under a completion objective and not called off
+    "in_objective",  # of these, succeeded in time
 )
 
 #: The queue that takes what names no queue of its own.

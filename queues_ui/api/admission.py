@@ -10,7 +10,7 @@ from typing import Any, Final
 from workers.actions.gate import redis_now_ms
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
-from workers.store.offers import RateLeft
+from workers.store.offers import RateLeft, say_figures
 
 from ..access.patience import ROOM_HEADER
 from ..queries.durability import note_of
@@ -34,6 +34,7 @@ DETAILS: Final = {
     "suspended": "This tenant is suspended; an operator may resume it.",
     "revoked": "This key was revoked.",
     "duplicate": "This Idempotency-Key belongs to another body.",
+    "coalescing": "This queue's jobs add up, so none may take another's place: send no coalesce_key.",
 }
 
 
@@ -47,7 +48,7 @@ def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:
     if not verdict.accepted and not (verdict.status == "shed"):
         raise problem_of(verdict)
     reached = verdict.durability or durability
-    answer = {
+    answer: dict[str, Any] = {
         "operation_id": verdict.id,
         "status": verdict.status,
         "queue": verdict.queue,
@@ -56,7 +57,15 @@ def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:
         "status_url": f"/api/v1/jobs/{verdict.id}",
     }
     note = note_of(reached) if verdict.status != "shed" and not verdict.duplicate_of else None
-    return {**answer, "durability_note": note} if note else answer
+    if note:
+        answer["durability_note"] = note
+    if verdict.status == "shed":
+        answer["reason"] = verdict.reason
+    if verdict.phase == "spilled":
+        answer["phase"] = verdict.phase
+    if verdict.degraded_from:
+        answer["degraded_from"] = verdict.degraded_from
+    return answer
 
 
 def problem_of(verdict: Verdict) -> Problem:
@@ -64,7 +73,7 @@ def problem_of(verdict: Verdict) -> Problem:
     status = REASON_STATUS.get(reason, 503)
     if status not in (429, 503):
         return Problem(
-            status, reason, DETAILS.get(reason, reason), queue=verdict.queue, field=_field_at_fault(reason)
+            status, reason, _detail_of(verdict), queue=verdict.queue, field=_field_at_fault(verdict)
         )
     promised = verdict.retry_after_s or 1.0
     seconds = whole_seconds(promised * (1 + random.random() * JITTER))
@@ -78,7 +87,7 @@ def problem_of(verdict: Verdict) -> Problem:
     return Problem(
         status,
         reason,
-        DETAILS.get(reason, reason),
+        _detail_of(verdict),
         queue=verdict.queue,
         retry_after_s=seconds,
         headers=headers,
@@ -114,5 +123,22 @@ def bound_fields(reason: str, figures: dict[str, float], seconds: int) -> dict[s
     }
 
 
-def _field_at_fault(reason: str) -> str | None:
-    return {"size": "body", "duplicate": "Idempotency-Key"}.get(reason)
+def _detail_of(verdict: Verdict) -> str:
+    reason = verdict.reason or "unavailable"
+    if reason == "duplicate" and not verdict.conflict:
+        return f"A job of this key was accepted with the same or a newer source_sequence: {_newest(verdict)}."
+    said = DETAILS.get(reason, reason)
+    if reason == "deadline" and verdict.figures:
+        return f"{said[:-1]}: {say_figures(verdict)}."
+    return said
+
+
+def _newest(verdict: Verdict) -> str:
+    newest = verdict.figures.get("bound")
+    return "it is not known which" if newest is None else f"{newest:.0f}"
+
+
+def _field_at_fault(verdict: Verdict) -> str | None:
+    if verdict.reason == "duplicate":
+        return "Idempotency-Key" if verdict.conflict else "source_sequence"
+    return {"size": "body", "coalescing": "coalesce_key"}.get(verdict.reason or "")

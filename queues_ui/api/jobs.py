@@ -85,7 +85,9 @@ def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs = BODY) -> HttpResp
             found, durability = admit(store, offers, whole=whole), durability_of(store)
         for place, verdict in zip(places, found, strict=True):
             verdicts[place] = _tell_verdict(verdict, durability)
-    accepted = sum(1 for verdict in verdicts if verdict["status"] not in range(400, 600))
+    # What was dropped without an error is refused all the same.
+    taken = [verdict["status"] not in range(400, 600) and verdict["status"] != "shed" for verdict in verdicts]
+    accepted = sum(taken)
     waits = [verdict["retry_after_s"] for verdict in verdicts if verdict.get("retry_after_s")]
     response = _json({"accepted": accepted, "refused": len(rows) - accepted, "verdicts": verdicts}, 200)
     if waits:
@@ -179,6 +181,8 @@ def _tell_first_answer(store: Store, answer: dict[str, Any]) -> None:
     if operation is not None:
         answer["status"] = operation.status
         answer["queue"] = operation.queue
+        if operation.degraded_from:
+            answer["degraded_from"] = operation.degraded_from
         answer["accepted_at_ms"] = operation.times.get("accepted_at_ms") or answer["accepted_at_ms"]
 
 

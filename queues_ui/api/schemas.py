@@ -47,10 +47,13 @@ class Accepted(Schema):
     operation_id: str
     status: str
     queue: str
-    accepted_at_ms: int
+    accepted_at_ms: int | None
     durability: str
     durability_note: str | None = None
     status_url: str
+    phase: str | None = None
+    reason: str | None = None
+    degraded_from: dict[str, str] | None = None
 
 
 class ProblemDocument(Schema):

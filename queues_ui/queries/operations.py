@@ -79,6 +79,10 @@ def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]
         "payload_class": operation.payload_class,
         "revealed_to": handling_of(operation.payload_class).revealed_to,
         "args_text": None,
+        "superseded_by": operation.superseded_by,
+        "degraded_from": operation.degraded_from,
+        "refused_by": operation.refused_by,
+        "ordering_key": operation.ordering_key,
         "result": None,
         "error": _capped_error(redact_error(operation.error, operation.payload_class)),
         "unknown": {"args_text": "not kept after the job has ended"},
@@ -132,6 +136,10 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "payload_class": job.payload_class,
         "revealed_to": handling_of(job.payload_class).revealed_to,
         "args_text": job.args_text or None,
+        "superseded_by": None,
+        "degraded_from": None,
+        "refused_by": None,
+        "ordering_key": None,
         "result": None,
         "error": redact_error(
             {"type": job.error_type, "message": job.message, "traceback": job.traceback}, job.payload_class

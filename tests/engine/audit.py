@@ -8,8 +8,15 @@ from typing import Any
 from workers.states import TERMINAL
 from workers.store import Store, scripts
 
-_FIELD_OF = {"waiting": "depth", "blocked": "depth", "delayed": "delayed", "leased": "in_flight"}
-_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms")
+_FIELD_OF = {
+    "waiting": "depth",
+    "blocked": "depth",
+    "delayed": "delayed",
+    "spilled": "delayed",
+    "leased": "in_flight",
+}
+_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "spilled", "spilled_bytes")
+BESIDE = ("started", "quarantined", "redelivered", "over_bound", "degraded", "promised", "in_objective")
 _BASE_MS, _STEPS = 1735689600000, 4096
 
 
@@ -74,6 +81,8 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
     held: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     waiting: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     delayed: dict[str, set[str]] = defaultdict(set)
+    spilled: dict[tuple[str, str], set[str]] = defaultdict(set)
+    blocked: dict[str, set[str]] = defaultdict(set)
     leased: set[str] = set()
     settled: set[str] = set()
     wanted_payloads: set[str] = set()
@@ -100,6 +109,13 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
         if field == "in_flight":
             leased.add(op_id)
             continue
+        if state == "spilled":
+            held[place]["spilled"] += 1
+            held[place]["spilled_bytes"] += lengths.get(op_id, 0)
+            spilled[place].add(op_id)
+            continue
+        if state == "blocked":
+            blocked[rec["q"]].add(f"{len(rec['n'].encode())}|{rec['n']}|{rec['ok']}")
         held[place]["bytes"] += lengths.get(op_id, 0)
         if field == "depth":
             held[place]["cost_ms"] += rec["c"]
@@ -137,13 +153,20 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
         for gauge in _GAUGES:
             number = sum(row[gauge] for (q, _), row in held.items() if q == queue)
             compare(f"{queue} {gauge}", own.get(gauge, 0), number)
-        for name in ("offered", "accepted", "refused", *TERMINAL, "started", "quarantined", "redelivered"):
+        for name in ("offered", "accepted", "refused", *TERMINAL, *BESIDE):
             compare(f"{queue} {name} over its tenants", sums[name], own.get(name, 0))
         compare(f"heads of {queue}", held_now.zsets.get(f"heads:{queue}", {}), heads)
         compare(f"turns of {queue}", members(f"turns:{queue}"), turns)
         compare(f"delayed of {queue}", members(f"delayed:{queue}"), delayed[queue])
+        compare(f"blocked keys of {queue}", members(f"blocked:{queue}"), blocked[queue])
+        own_spills = {tenant: ids for (q, tenant), ids in spilled.items() if q == queue}
+        compare(f"spill of {queue}", members(f"spill:{queue}"), set().union(*own_spills.values()))
+        compare(f"spill turns of {queue}", members(f"spill:turns:{queue}"), set(own_spills))
+        for tenant, ids in own_spills.items():
+            compare(f"spill of {queue}|{tenant}", members(f"spill:{queue}|{tenant}"), ids)
     compare("leases", members("leases"), leased)
     compare("settled", members("settled"), settled)
+    compare("dropped", set(held_now.hashes.get("dropped", {})), members("dropped:at"))
     compare("quarantined", set(held_now.hashes.get("quarantined", {})), members("spool"))
     compare("payloads", set(lengths), wanted_payloads | members("spool"))
     compare("links", set(held_now.hashes.get("links", {})), members("links:until"))

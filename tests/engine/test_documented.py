@@ -55,12 +55,16 @@ def make_busy(store: Store) -> None:
             an_offer("bulk", id="five", delay_ms=3_600_000),
             an_offer("urgent", id="six", ordering_key="k", source_sequence=1),
             an_offer("urgent", id="seven", coalesce_key="k"),
+            an_offer("urgent", id="eight", ordering_key="k"),
         ]
     )
     for _ in range(60):
         store.admit([an_offer()])
     limit = {"per": "tenant", "kind": "fixed_window", "limit": 9, "window_s": 3600, "where": "gate"}
     store.publish_policy("critical", {"rate_limits": [limit]}, version=2)
+    store.publish_policy("critical", {"max_count": 1, "on_full": "drop_newest"}, version=2)
+    store.admit([an_offer("critical"), an_offer("critical")])
+    store.publish_policy("critical", {"max_count": 1, "on_full": "spill", "spill_max_count": 1}, version=3)
     store.admit([an_offer("critical")])
     store.publish_policy("bulk", {"on_full": "block", "block_s": 1}, version=2)
     claimed = store.claim("w@h", ["normal", "bulk"], 4)

@@ -49,7 +49,14 @@ def a_message(op_id: str, args: Any, kwargs: Any) -> dict[str, Any]:
 
 def through_the_gate(message: dict[str, Any]) -> dict[str, Any]:
     stored = json.loads(json.dumps(envelope.shrink(message)))
-    return envelope.restore(stored, op_id=message["headers"]["id"], queue="q", delivery_tag="7/x", epoch=7)
+    return envelope.restore(
+        stored,
+        op_id=message["headers"]["id"],
+        task=message["headers"]["task"],
+        queue="q",
+        delivery_tag="7/x",
+        epoch=7,
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -73,7 +80,7 @@ def test_what_is_stored_small_comes_back_whole(
     message["properties"] |= extra
     back = through_the_gate(message)
     assert back["body"] == message["body"]
-    for volatile in ("eta", "sluicegate_epoch", "payload_class"):
+    for volatile in ("eta", "sluicegate_epoch", "sluicegate_taken_at", "payload_class"):
         back["headers"].pop(volatile)
     wanted = {name: value for name, value in message["headers"].items() if name != "eta"}
     for name in ("argsrepr", "kwargsrepr"):

@@ -147,11 +147,14 @@ def test_a_queue_that_drops_the_newest_drops_it_from_its_inlet_once(store: Store
     assert (row["offered"], row["accepted"], row["refused"]) == (4, 1, 3)
 
 
-def test_a_stock_retry_of_work_that_was_never_here_is_taken(store: Store) -> None:
+def test_a_stock_retry_of_work_that_was_never_here_waits_for_room_like_a_new_job(store: Store) -> None:
     store.publish_policy("normal", {"max_count": 1}, version=2)
     push(store, stock_message(), stock_message(retries=2))
-    assert drain_inlet(store, ["normal"]).admitted == 2
-    assert audit.totals(store, "normal")["over_bound"] == 1
+    report = drain_inlet(store, ["normal"])
+    assert (report.admitted, report.left) == (1, 1)
+    store.publish_policy("normal", {"max_count": 2}, version=3)
+    assert drain_inlet(store, ["normal"]).admitted == 1
+    assert audit.totals(store, "normal").get("over_bound", 0) == 0
 
 
 def test_a_key_of_another_type_is_left_alone(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgpack
@@ -41,11 +41,15 @@ POLICIES: dict[str, list[dict[str, Any]]] = {
         {"weight": 3, "max_count": 5, "max_bytes": 120, "max_cost_ms": 900, "saturated_share": 0.5},
         {"weight": 3, "max_bytes": 60, "saturated_share": 0.5, "tenant_share": 0.4},
         {"weight": 3, "max_count": 3, "max_in_flight": 1},
+        {"weight": 3, "max_count": 2, "on_full": "spill", "spill_max_count": 4, "objective_s": 60},
+        {"weight": 3, "max_count": 2, "on_full": "degrade", "degrade_to": "cheap", "degrade_queue": "bulk"},
+        {"weight": 3, "max_count": 2, "on_full": "degrade", "degrade_to": "cheap", "degrade_reserve": 1.0},
     ],
     "bulk": [
         {"weight": 1, "max_count": 4, "saturated_share": 0},
         {"weight": 1, "max_cost_ms": 500, "order": "lifo"},
         {"weight": 1, "rate_limits": [RATE]},
+        {"weight": 1, "max_count": 1, "on_full": "spill", "spill_max_count": 3},
     ],
 }
 COUNTED = (
@@ -58,6 +62,9 @@ COUNTED = (
     "retried",
     "redelivered",
     "over_bound",
+    "degraded",
+    "promised",
+    "in_objective",
 )
 OUTCOMES = ("succeeded", "failed", "retry", "released", "requeued", "lost", "expired", "cancelled", "ignored")
 
@@ -78,6 +85,9 @@ class Job:
     expired: bool = False
     due: bool = False  # delayed, and its time has come
     run_out: bool = False  # leased, and its lease has ended
+    promised: bool = False
+    later: bool = False  # spilled, and to be delayed once it is let in
+    place: int = 0  # among the spilled
     stale_epochs: list[int] = field(default_factory=list)
 
 
@@ -109,7 +119,7 @@ class GateMachine(RuleBasedStateMachine):
     def level(self, queue: str, tenant: str | None = None) -> tuple[int, int, int]:
         """Count, bytes and cost that stand in a queue."""
         jobs = [j for j in self.jobs.values() if j.queue == queue and tenant in (None, j.tenant)]
-        pending = [j for j in jobs if j.state in ("waiting", "delayed")]
+        pending = [j for j in jobs if j.state in ("waiting", "delayed")]  # what is spilled counts apart
         cost = sum(j.cost for j in pending if j.state == "waiting")
         return len(pending), sum(j.size for j in pending), cost
 
@@ -118,11 +128,23 @@ class GateMachine(RuleBasedStateMachine):
         jobs = [self.jobs[op_id] for op_id in self.in_state("waiting")]
         return [job for job in jobs if job.tenant not in self.suspended and queue in (None, job.queue)]
 
-    def true_reasons(self, offer: Offer) -> set[str]:
-        """Every reason for which this offer may be refused now; empty where it must be accepted."""
-        return {"suspended"} if offer.tenant in self.suspended else self.bounds_passed(offer)
+    def spilled(self, queue: str, tenant: str | None = None) -> list[str]:
+        found = [i for i in self.in_state("spilled") if self.jobs[i].queue == queue]
+        return sorted(
+            (i for i in found if tenant in (None, self.jobs[i].tenant)), key=lambda i: self.jobs[i].place
+        )
 
-    def bounds_passed(self, offer: Offer) -> set[str]:
+    def has_spill_room(self, offer: Offer) -> bool:
+        most = self.policies[offer.queue]["spill_max_count"]
+        several = len(self.known[offer.queue] | {offer.tenant}) > 1
+        own = len(self.spilled(offer.queue, offer.tenant)) + 1
+        return len(self.spilled(offer.queue)) + 1 <= most and own <= max(1, most * (0.8 if several else 1))
+
+    def true_reasons(self, offer: Offer, room: float = 1) -> set[str]:
+        """Every reason for which this offer may be refused now; empty where it must be accepted."""
+        return {"suspended"} if offer.tenant in self.suspended else self.bounds_passed(offer, room)
+
+    def bounds_passed(self, offer: Offer, room: float = 1) -> set[str]:
         p, size, cost = self.policies[offer.queue], len(offer.payload), offer.cost_ms or 0
         mode = max(
             (self.modes.get(scope, "normal") for scope in ("*", offer.queue)),
@@ -136,6 +158,7 @@ class GateMachine(RuleBasedStateMachine):
             reasons.add("mode")
         if size > p.get("max_bytes", size):
             reasons.add("size")
+        share *= room
         fields = ("max_count", "max_bytes", "max_cost_ms")
         after = [have + more for have, more in zip(self.level(offer.queue), (1, size, cost), strict=True)]
         for value, bound, reason in zip(after, fields, ("count", "bytes", "cost"), strict=True):
@@ -161,11 +184,22 @@ class GateMachine(RuleBasedStateMachine):
         job = self.jobs[op_id]
         job.state, job.successor = status, None
         self.count(job, status)
+        if job.promised and status not in ("cancelled", "superseded"):
+            self.count(job, "promised", *(["in_objective"] if status == "succeeded" else []))
         self.ended[op_id] = status
 
-    def back(self, op_id: str) -> None:
+    def back(self, op_id: str, *, delayed: bool = False) -> None:
         """Returns a job to its line; a successor takes its place."""
         job = self.jobs[op_id]
+        self._back(job)
+        if delayed:
+            job.state = "delayed"
+        p = self.policies[job.queue]
+        bounds = (p.get(name, float("inf")) for name in ("max_count", "max_bytes", "max_cost_ms"))
+        if any(value > bound for value, bound in zip(self.level(job.queue), bounds, strict=True)):
+            self.count(job, "over_bound")
+
+    def _back(self, job: Job) -> None:
         job.state, job.started, job.run_out = "waiting", False, False
         if job.successor is not None:
             job.retries, job.size, delayed = job.successor
@@ -188,6 +222,7 @@ class GateMachine(RuleBasedStateMachine):
             self.charged[(offer.queue, offer.tenant)] += 1
         state = "delayed" if offer.delay_ms else "waiting"
         job = Job(offer.queue, offer.tenant, len(offer.payload), offer.cost_ms or 0, state, offer.retries)
+        job.promised = "objective_s" in self.policies[offer.queue]
         self.jobs[offer.id] = job
         self.known[offer.queue].add(offer.tenant)
         self.count(job, "offered", "accepted", *(["over_bound"] if over_bound else []))
@@ -213,9 +248,11 @@ class GateMachine(RuleBasedStateMachine):
         }
         return Offer(**{**given, **facts})
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
         self.store.snapshot()
+        for queue in ("normal", "bulk"):
+            self.change_policy(data, queue)
 
     @rule(data=st.data(), number=st.integers(1, 4))
     def offer_some(self, data: st.DataObject, number: int) -> None:
@@ -227,17 +264,56 @@ class GateMachine(RuleBasedStateMachine):
         self.offer_one(self.new_offer(data.draw, links=(f"l{self.number}", f"m{self.number}")))
 
     def offer_one(self, offer: Offer) -> None:
+        cost = self.cheap_cost()
+        other = self.expect_other_outcome(offer)
         reasons = self.true_reasons(offer)
         verdict = self.store.admit([offer])[0]
-        if verdict.accepted:
+        assert (verdict.phase == "spilled", verdict.degraded_from is not None) == (
+            other == "spill",
+            other == "degrade",
+        )
+        if other == "spill":
+            self.enter(offer)
+            job = self.jobs[offer.id]
+            job.state, job.later, job.place = "spilled", job.state == "delayed", self.number
+        elif other == "degrade":
+            asked = self.policies[offer.queue]
+            cheap = replace(offer, queue=asked.get("degrade_queue") or offer.queue, cost_ms=cost)
+            assert verdict.queue == cheap.queue
+            self.counts[(offer.queue, offer.tenant, "degraded")] += 1
+            self.enter(cheap)
+        elif verdict.accepted:
             assert not reasons
             self.enter(offer)
         else:
+            if not reasons:
+                # Behind those of its tenant that are spilled, where the spill is full too.
+                assert self.spilled(offer.queue, offer.tenant)
+                reasons = {"count"}
             assert verdict.reason in reasons
             assert verdict.retry_after_s is not None
             assert verdict.retry_after_s > 0
             self.refuse(offer)
 
+    def cheap_cost(self) -> int:
+        return int(self.store.client.hget(self.store.root + "costs", "cheap") or 100)
+
+    def expect_other_outcome(self, offer: Offer) -> str:
+        """Whether this offer is spilled or degraded now, or neither."""
+        p, reasons = self.policies[offer.queue], self.true_reasons(offer)
+        at_bound = bool(reasons) and reasons <= {"count", "bytes", "cost", "tenant"}
+        if p.get("on_full") == "spill":
+            behind = not reasons and bool(self.spilled(offer.queue, offer.tenant))
+            return "spill" if (at_bound or behind) and self.has_spill_room(offer) else ""
+        if p.get("on_full") == "degrade" and at_bound:
+            cheap = replace(offer, queue=p.get("degrade_queue") or offer.queue, cost_ms=self.cheap_cost())
+            room = 1 + p.get("degrade_reserve", 0)
+            return "" if self.true_reasons(cheap, room) else "degrade"
+        return ""
+
+    @precondition(
+        lambda self: not any(p.get("on_full") in ("spill", "degrade") for p in self.policies.values())
+    )
     @rule(data=st.data(), number=st.integers(2, 4))
     def offer_a_canvas(self, data: st.DataObject, number: int) -> None:
         offers = [self.new_offer(data.draw) for _ in range(number)]
@@ -264,6 +340,9 @@ class GateMachine(RuleBasedStateMachine):
             for offer in offers:
                 self.known[offer.queue].add(offer.tenant)
 
+    @precondition(
+        lambda self: not any(p.get("on_full") in ("spill", "degrade") for p in self.policies.values())
+    )
     @rule(data=st.data(), key=st.sampled_from(["k1", "k2"]), body=st.sampled_from(["x", "y"]))
     def offer_with_a_key(self, data: st.DataObject, key: str, body: str) -> None:
         offer = self.new_offer(data.draw, idempotency_key=key, idempotency_hash=body)
@@ -340,11 +419,14 @@ class GateMachine(RuleBasedStateMachine):
 
     def take(self, queues: list[str], most: int) -> None:
         self.promote_due(queues)
+        depths = {q: sum(1 for i in self.in_state("waiting") if self.jobs[i].queue == q) for q in queues}
+        levels = {queue: self.level(queue) for queue in queues}
         eligible = {
             i: r.get("e", r["a"]) for i, r in audit.records(self.store).items() if r["s"] == "waiting"
         }
         lifo = "saturated" in self.modes.values()
         claimed = self.store.claim("w", queues, most)
+        self.see_who_was_let_in(levels, {queue for queue in queues if depths[queue] <= most})
         for op_id in self.in_state("waiting"):
             job = self.jobs[op_id]
             if job.expired and job.queue in queues and audit.records(self.store)[op_id]["s"] == "expired":
@@ -377,6 +459,26 @@ class GateMachine(RuleBasedStateMachine):
             for job in self.runnable():
                 queue = job.queue
                 assert queue not in queues or "max_in_flight" in self.policies[queue]
+
+    def see_who_was_let_in(self, levels: dict[str, tuple[int, int, int]], asked: set[str]) -> None:
+        """From under the low mark of every bound up to the high mark, each tenant's in order."""
+        found = audit.records(self.store)
+        for queue, before in levels.items():
+            gone = [i for i in self.spilled(queue) if found[i]["s"] != "spilled"]
+            p = self.policies[queue]
+            bounds = [p.get(name, float("inf")) for name in ("max_count", "max_bytes", "max_cost_ms")]
+            may = all(value <= bound * 0.5 for value, bound in zip(before, bounds, strict=True))
+            assert may or not gone
+            if queue in asked and may and bounds[1:] == [float("inf")] * 2 and before[0] == 0:
+                assert gone or not self.spilled(queue)
+            for tenant in TENANTS:
+                own = self.spilled(queue, tenant)
+                assert [i for i in own if i in gone] == own[: len([i for i in own if i in gone])]
+            for op_id in gone:
+                self.jobs[op_id].state = "delayed" if self.jobs[op_id].later else "waiting"
+            after = self.level(queue)
+            if len(gone) > 1 or (gone and before[0]):
+                assert all(value <= bound * 0.9 for value, bound in zip(after, bounds, strict=True))
 
     @precondition(lambda self: self.in_state("leased"))
     @rule(data=st.data(), number=st.integers(1, 4))
@@ -451,11 +553,14 @@ class GateMachine(RuleBasedStateMachine):
             self.count(job, "retried")
             self.back(op_id)
             assert word == "retried"
+        elif outcome in ("retry", "requeued") and delay is None and job.deliveries >= MAX_DELIVERIES:
+            self.count(job, "quarantined")
+            self.end(op_id, "failed")
+            assert word == "quarantined"
         elif outcome in ("retry", "requeued"):
             if delay is None:
                 self.count(job, "redelivered")
-            self.back(op_id)
-            job.state = "delayed" if delay else "waiting"
+            self.back(op_id, delayed=delay is not None)
             assert word == "returned"
         else:
             if outcome == "failed":
@@ -528,7 +633,10 @@ class GateMachine(RuleBasedStateMachine):
 
     @rule(queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True))
     def promote(self, queues: list[str]) -> None:
-        assert self.store.promote(queues) == self.promote_due(queues)
+        moved = self.promote_due(queues)
+        levels = {queue: self.level(queue) for queue in queues}
+        assert self.store.promote(queues) == moved
+        self.see_who_was_let_in(levels, set(queues))
 
     @precondition(lambda self: self.in_state("waiting"))
     @rule(data=st.data())
@@ -593,7 +701,7 @@ class GateMachine(RuleBasedStateMachine):
     def cancel_one(self, op_id: str) -> None:
         job = self.jobs[op_id]
         reply = self.store.cancel(op_id, by="o")
-        if job.state in ("waiting", "delayed"):
+        if job.state in ("waiting", "delayed", "spilled"):
             assert (reply.result, reply.status) == ("cancelled", "cancelled")
             job.cancel_asked = True
             self.end(op_id, "cancelled")
@@ -608,10 +716,10 @@ class GateMachine(RuleBasedStateMachine):
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         assert self.store.cancel(op_id, by="o", tenant="stranger").result == "unknown"
 
-    @precondition(lambda self: len(self.in_state("waiting", "delayed")) > 5)
+    @precondition(lambda self: len(self.in_state("waiting", "delayed", "spilled")) > 5)
     @rule(queue=st.sampled_from(QUEUES))
     def purge(self, queue: str) -> None:
-        pending = [i for i in self.in_state("waiting", "delayed") if self.jobs[i].queue == queue]
+        pending = [i for i in self.in_state("waiting", "delayed", "spilled") if self.jobs[i].queue == queue]
         assert self.store.purge(queue, by="o") == len(pending)
         for op_id in pending:
             self.jobs[op_id].cancel_asked = True

@@ -86,9 +86,9 @@ def test_a_key_whose_job_runs_or_has_ended_swallows_nothing(store: Store) -> Non
 
 def test_a_queue_of_additive_work_can_forbid_coalescing(store: Store) -> None:
     store.publish_policy("normal", {"may_coalesce": False}, version=2)
-    pair = [offer(coalesce_key="k"), offer(coalesce_key="k")]
-    store.admit(pair)
-    assert [status(store, o.id) for o in pair] == ["pending", "pending"]
+    verdict = store.admit([offer(coalesce_key="k")])[0]
+    assert (verdict.accepted, verdict.reason) == (False, "coalescing")
+    assert all(v.accepted for v in store.admit([offer(), offer()]))
 
 
 def test_a_replacement_needs_no_room_of_its_own(store: Store) -> None:

@@ -16,8 +16,9 @@ START_MS = 1_800_000_000_000
 
 
 def frame(at_ms: int, depth: int) -> dict[str, Any]:
-    gauges = dict.fromkeys(("oldest_age_ms", "delayed", "in_flight", "bytes", "cost_ms"), 0)
-    row = {"name": "normal", **gauges, "depth": depth, "rates": {}, "wait_ms": {}, "drain": {"seconds": None}}
+    gauges = dict.fromkeys(("oldest_age_ms", "delayed", "spilled", "in_flight", "bytes", "cost_ms"), 0)
+    row = {"name": "normal", **gauges, "depth": depth, "drain": {"seconds": None}}
+    row |= {"rates": {}, "wait_ms": {}, "totals": {}}
     if at_ms % 10_000 == 0:
         row["wait_bins"] = {"7": 3}
     return {"at_ms": at_ms, "mode": "normal", "queues": [row]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from workers.admission.policy import ON_FULL
 from workers.states import TOTALS
 
 NUMBER = {"type": ["number", "null"], "minimum": 0}
@@ -50,7 +51,7 @@ QUEUE = thing(
         },
         "state_since_at_ms": WHOLE,
         "full_bound": TEXT,
-        **dict.fromkeys(("depth", "held", "delayed", "in_flight", "bytes", "cost_ms"), WHOLE),
+        **dict.fromkeys(("depth", "held", "delayed", "spilled", "in_flight", "bytes", "cost_ms"), WHOLE),
         "oldest_age_ms": WHOLE,
         "next_due_at_ms": WHOLE_OR_NULL,
         "inlet": WHOLE,
@@ -81,11 +82,40 @@ QUEUE = thing(
                         "objective_share": NUMBER,
                         "attained": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
                         "of": WHOLE,
-                        "modeled": {"const": True},
+                        "over_s": WHOLE,
+                        "burn_rate": thing(dict.fromkeys(("5m", "30m", "1h", "6h"), NUMBER)),
                     }
                 ),
             ]
         },
+        "spill": {
+            "oneOf": [
+                {"type": "null"},
+                thing(
+                    {
+                        **dict.fromkeys(("count", "bytes", "oldest_age_ms"), WHOLE),
+                        "bounds": thing(dict.fromkeys(("count", "bytes", "age_s"), NUMBER)),
+                    }
+                ),
+            ]
+        },
+        "blocked_keys": {
+            "type": "array",
+            "maxItems": 5,
+            "items": thing(
+                {
+                    **dict.fromkeys(("key", "tenant", "holder"), TEXT),
+                    "holder_phase": {"enum": ["waiting", "delayed", "in flight", "gone"]},
+                    "epoch": WHOLE_OR_NULL,
+                    "worker": TEXT_OR_NULL,
+                    "held_ms": WHOLE_OR_NULL,
+                    "waiting": WHOLE,
+                    "oldest_age_ms": WHOLE,
+                }
+            ),
+        },
+        "blocked_keys_known": WHOLE,
+        "on_full": {"enum": list(ON_FULL)},
         "drain": DRAIN,
         "unknown": UNKNOWN,
     },

@@ -122,7 +122,6 @@ def test_a_policy_changes_by_version_and_is_published(api, gate):
         ),
         ({"rate_limits": [{"per": "key", "limit": 1, "window_s": 1}] * 2}, "rate_limits[1]"),
         ({"rate_limits": [{"per": "key", "limit": 10**9, "window_s": 86400}]}, "rate_limits[0].window_s"),
-        ({"on_full": "spill"}, "on_full"),
         ({"downstream": "mail"}, "downstream"),
     ],
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
-from ..admission.policy import Policy, PolicyError, parse_policy
+from ..admission.policy import Policy, PolicyError, check_queue_name, parse_policy
 from ..exceptions import StoreUnavailable
 from ..models import PolicyVersion
 from ..store import Store
@@ -16,7 +15,6 @@ from .actor import Actor, NotPossible, Result
 from .journal import FAILED, require_role, write_entry
 
 VERB: Final = "change_policy"
-QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
 
 
 def execute(
@@ -29,12 +27,10 @@ def execute(
     expected_version: int | None = None,
 ) -> Result:
     require_role(actor, "operator", VERB, target=queue, reason=reason)
-    if not QUEUE_NAME.fullmatch(queue):
-        raise NotPossible(
-            "invalid",
-            "A queue's name has 1 to 100 letters, digits, dots, dashes or underscores.",
-            field="queue",
-        )
+    try:
+        check_queue_name(queue)
+    except PolicyError as fault:
+        raise NotPossible("invalid", str(fault), field=fault.field) from fault
     newest = newest_version(queue)
     if newest is None and not actor.may("admin"):
         raise NotPossible(
@@ -49,9 +45,11 @@ def execute(
         )
     base = parse_policy(newest.fields) if newest else Policy()
     try:
-        fields = parse_policy(changes, base=base).as_fields()
+        policy = parse_policy(changes, base=base)
+        _check_degrade_queue(queue, policy)
     except PolicyError as fault:
         raise NotPossible("invalid", str(fault), field=fault.field) from fault
+    fields = policy.as_fields()
     before = base.as_fields()
     changed = {name: value for name, value in fields.items() if before[name] != value}
     if newest is not None and not changed:
@@ -83,6 +81,14 @@ def execute(
         )
         raise
     return Result(VERB, queue, {"queue": queue, "version": version, "fields": fields, "changed": changed})
+
+
+def _check_degrade_queue(queue: str, policy: Policy) -> None:
+    other = policy.degrade_queue
+    if other == queue:
+        raise PolicyError("degrade_queue", "is this queue itself", "leave it out and set degrade_reserve")
+    if other is not None and newest_version(other) is None:
+        raise PolicyError("degrade_queue", f"there is no queue {other!r} with a policy", "name one that has")
 
 
 def newest_version(queue: str) -> PolicyVersion | None:

@@ -8,6 +8,7 @@ JSON that a person can read.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -73,12 +74,16 @@ def restore(
     small: Mapping[str, Any],
     *,
     op_id: str,
+    task: str,
     queue: str,
     delivery_tag: str,
     epoch: int,
     payload_class: str = PUBLIC,
 ) -> dict[str, Any]:
     """The message that Celery's worker expects.
+
+    ``task`` is the operation's by its record, which may have been accepted as a cheaper one than its message
+    asks for.
 
     An ETA is left out: what a claim hands over is due, and a slow clock must not hold it again in a
     worker's memory. Of the arguments Celery shows, in logs, events and ``inspect``, what their class allows.
@@ -89,8 +94,10 @@ def restore(
         headers["root_id"] = op_id
     headers.update(small["h"])
     headers["id"] = op_id
+    headers["task"] = task
     headers["eta"] = None
     headers["sluicegate_epoch"] = epoch
+    headers["sluicegate_taken_at"] = time.time()
     if payload_class != PUBLIC:
         headers["argsrepr"] = headers["kwargsrepr"] = REDACTED
     else:

@@ -21,7 +21,7 @@ from ..store.commands import INLET_SUFFIXES
 from .messages import offer_from_message
 
 #: Refusals that waiting does not change.
-NEVER = frozenset({"size", "deadline", "duplicate"})  # a suspended tenant's stay on the list
+NEVER = frozenset({"size", "deadline", "duplicate", "coalescing"})  # a suspended tenant's stay on the list
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
         deadline_ms=deadline_ms,
         offered_ago_ms=_whole(facts, "offered_ago_ms") or 0,
         retries=generation,
+        parent=_parent(headers) if generation else None,
         links=_texts("links", links) if links is not None else find_links(message),
         ordering_key=_text(facts, "ordering_key"),
         coalesce_key=_text(facts, "coalesce_key"),
@@ -103,6 +104,11 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
         trace=_text(facts, "trace"),
         payload_class=payload_class,
     )
+
+
+def _parent(headers: Mapping[str, Any]) -> str | None:
+    value = headers.get("parent_id")
+    return value if isinstance(value, str) and len(value) <= MAX_NAME else None
 
 
 def _name(field: str, value: Any) -> str:

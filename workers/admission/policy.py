@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -29,8 +30,12 @@ NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
     "codel_interval_ms": (None,),
     "downstream": (None,),
     "unknown_task_grace_s": (0.0,),
-    "on_full": tuple(word for word in ON_FULL if word not in ("spill", "degrade")),
 }
+
+
+#: A queue's name: letters and digits, inside also dots, dashes and underscores. A "|" or ":" would make one
+#: queue's keys another's.
+QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
 
 
 class PolicyError(ValueError):
@@ -59,6 +64,12 @@ class Policy:
     block_s: float | None = None
     sample_rate: float | None = None
     may_coalesce: bool = False
+    degrade_to: str | None = None  # the cheaper task, with the same arguments
+    degrade_queue: str | None = None  # where it goes, within that queue's bounds; None: it stays
+    degrade_reserve: float | None = None  # where it stays: room beyond each bound, a share of it
+    spill_max_count: int | None = None  # the spill's own bounds
+    spill_max_bytes: int | None = None
+    spill_max_age_s: float | None = None  # since acceptance; older ones expire
     # Order and share.
     order: str = "fifo"
     strict_rank: int | None = None  # 0 first; None: by weight among the others
@@ -117,7 +128,23 @@ def parse_policy(mapping: Mapping[str, Any], *, base: Policy | None = None) -> P
 def load_shipped(path: Path | str) -> dict[str, Policy]:
     with open(path, "rb") as file:
         document = tomllib.load(file)
+    for queue in document:
+        check_queue_name(queue)
     return {queue: parse_policy(table) for queue, table in document.items()}
+
+
+def check_queue_name(name: str, *, field: str = "queue") -> None:
+    """A name that the gate's keys can carry.
+
+    Raises:
+        PolicyError: it holds another sign, or too many.
+    """
+    if not QUEUE_NAME.fullmatch(name):
+        raise PolicyError(
+            field,
+            f"{_shown(name)} is not a name of a queue",
+            "use 1 to 100 letters, digits, dots, dashes or underscores",
+        )
 
 
 def _check_together(policy: Policy) -> None:
@@ -139,6 +166,14 @@ def _check_together(policy: Policy) -> None:
         raise PolicyError("block_s", "is needed where on_full is block", "set the longest wait in seconds")
     if policy.on_full == "sample" and policy.sample_rate is None:
         raise PolicyError("sample_rate", "is needed where on_full is sample", "set the share to keep, 0 to 1")
+    if policy.degrade_queue is not None:
+        check_queue_name(policy.degrade_queue, field="degrade_queue")
+    if policy.on_full == "degrade":
+        _check_degrade(policy)
+    if policy.on_full == "spill" and policy.spill_max_count is None and policy.spill_max_bytes is None:
+        raise PolicyError(
+            "spill_max_count", "or spill_max_bytes is needed where on_full is spill", "bound the spill"
+        )
     if policy.on_full == "coalesce" and not policy.may_coalesce:
         raise PolicyError(
             "may_coalesce", "must be true where on_full is coalesce", "set may_coalesce to true"
@@ -146,6 +181,19 @@ def _check_together(policy: Policy) -> None:
     if policy.guard_age_s and policy.age_ceiling_s and policy.guard_age_s > policy.age_ceiling_s:
         raise PolicyError(
             "guard_age_s", "must not be above age_ceiling_s", f"use at most {policy.age_ceiling_s}"
+        )
+
+
+def _check_degrade(policy: Policy) -> None:
+    if not policy.degrade_to:
+        raise PolicyError("degrade_to", "is needed where on_full is degrade", "name the cheaper task")
+    if (policy.degrade_queue is None) == (policy.degrade_reserve is None):
+        # Without one of them what is degraded would find the same bound; with both, two rules would say
+        # where it may stand.
+        raise PolicyError(
+            "degrade_reserve",
+            "or degrade_queue, one of both, is needed where on_full is degrade",
+            "give the room beyond each bound that degraded jobs have, or the queue that takes them",
         )
 
 
@@ -259,6 +307,12 @@ READERS: Final[dict[str, Reader]] = {
     "block_s": _SECONDS,
     "sample_rate": _or_null(_SHARE),
     "may_coalesce": _flag,
+    "degrade_to": _or_null(_text),
+    "degrade_queue": _or_null(_text),
+    "degrade_reserve": _or_null(_number(low=0, high=1, open_low=True)),
+    "spill_max_count": _COUNT,
+    "spill_max_bytes": _BYTES,
+    "spill_max_age_s": _SECONDS,
     "order": _word(*ORDERS),
     "strict_rank": _or_null(_number(low=0, high=100, whole=True)),
     "weight": _number(low=0, high=1e6, open_low=True),

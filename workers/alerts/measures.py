@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..metrics.objective import FAST, SLOW, alert_value
 from .rules import Rule
 
+#: Measures of the completion promise: the burn rate that both windows of a pair are past.
+BURN_WINDOWS: Mapping[str, tuple[str, str]] = {"burn_rate_fast": FAST, "burn_rate_slow": SLOW}
 WHOLE_GATE = ("quarantine_count", "quarantine_age_s")
 
 
@@ -31,6 +34,8 @@ def queue_value(measure: str, row: Mapping[str, Any]) -> float | None:
     if measure in ("shed_rate", "refused_rate"):
         rate = row["rates"].get(measure.removesuffix("_rate"))
         return None if rate is None else float(rate)
+    if measure in BURN_WINDOWS:
+        return alert_value(row.get("objective"), BURN_WINDOWS[measure])
     raise ValueError(f"no such measure: {measure}")
 
 

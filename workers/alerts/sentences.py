@@ -17,11 +17,26 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
         return f"{where}: {_rate(value)} is shed after acceptance, the rule says {put_rate(threshold)}."
     if measure == "refused_rate":
         return f"{where}: {_rate(value)} is refused, the rule says {put_rate(threshold)}."
+    if measure in BURN_WORDS:
+        return (
+            f"{where}: jobs miss the completion promise {_times(value)} as fast as it allows, over "
+            f"{BURN_WORDS[measure]}; the rule says {threshold:g} times."
+        )
     if measure == "quarantine_count":
         return f"{where}: {_count(value)} jobs are in quarantine, the rule says {put_number(threshold)}."
     if measure == "quarantine_age_s":
         return f"{where}: a job is in quarantine for {_age(value)}, the rule says {put_duration(threshold)}."
     return f"{where}: {measure} is past {threshold:g}."
+
+
+BURN_WORDS = {
+    "burn_rate_fast": "the last 5 min and the last hour",
+    "burn_rate_slow": "the last 30 min and the last 6 h",
+}
+
+
+def _times(value: float | None) -> str:
+    return "an unknown number of times" if value is None else f"{value:.1f} times"
 
 
 def _age(value: float | None) -> str:

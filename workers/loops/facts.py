@@ -11,10 +11,12 @@ from django.db import Error
 from django.db.models import Count, Min, Sum
 
 from ..alerts.sentences import say_alert
+from ..metrics.objective import Point
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
 from ..privacy.classes import handling_of
 from .database_health import READING, DatabaseHealth
 from .frame import EVENTS_SHOWN, DatabaseFacts
+from .promises import read_points
 
 log = logging.getLogger("sluicegate.monitor")
 
@@ -33,11 +35,15 @@ class Facts:
         self.health = health or DatabaseHealth()
         self._facts = DatabaseFacts(unknown="not read yet")
         self._read_at = 0.0
+        self._promises: list[Point] | None = None
 
     def tick(self) -> bool:
         try:
             with self.health.attempt(READING):
-                self._facts = read_facts(int(time.time() * 1000))
+                now_ms = int(time.time() * 1000)
+                if self._promises is None:
+                    self._promises = read_points(now_ms)
+                self._facts = replace(read_facts(now_ms), promises=self._promises)
             self._read_at = time.monotonic()
         except Error as exc:
             log.warning("the database was not read: %s", exc)

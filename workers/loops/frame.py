@@ -13,7 +13,7 @@ from ..forecast.notices import find_notices
 from ..forecast.queue_state import Facts, full_bound, queue_state
 from ..forecast.verdict import Verdict, give_verdict
 from ..metrics.history import History
-from ..metrics.objective import attainment
+from ..metrics.objective import Point, Promises, attainment
 from ..metrics.percentiles import percentiles
 from ..metrics.rates import RATE_WINDOW_MS, difference, queue_rates, sum_rates, unknown_rates
 from ..modes.effect import admits, bounds_in_force, full_bounds, in_force, saturated_share
@@ -38,6 +38,7 @@ class DatabaseFacts:
     last_alert_at_ms: int | None = None
     quarantine: Mapping[str, Any] | None = None  # count, bytes, oldest_at_ms, causes
     events: Sequence[Mapping[str, Any]] = ()
+    promises: Sequence[Point] = ()  # from before this monitor began to watch
     unknown: str = ""  # why, while nothing could be read
     health: Mapping[str, Any] = field(default_factory=dict)  # DatabaseHealth.current()
 
@@ -50,6 +51,7 @@ class Context:
     bin_value: Callable[[int], float]
     redis: Mapping[str, Any]  # store.health(), with since_at_ms
     facts: DatabaseFacts = field(default_factory=DatabaseFacts)
+    promises: Promises = field(default_factory=Promises)
     sampled_ago_ms: int = 0
     wish: str = ""  # the durability that was asked for
 
@@ -218,7 +220,9 @@ def queue_row(
         bounds_in_force(policy, mode, work_rate=work_rate),
     )
     depth, delayed = int(queue["depth"]), int(queue["delayed"])
-    held, oldest_age_ms = depth + delayed, round(load.age_s * 1000)
+    spilled = int(queue.get("spilled") or 0)
+    # What is spilled is counted as delayed, and stands outside the queue's bounds.
+    held, oldest_age_ms = depth + delayed - spilled, round(load.age_s * 1000)
     facts = Facts(
         depth=load.depth,
         held=held,
@@ -253,6 +257,8 @@ def queue_row(
         "depth": depth,
         "held": load.held,
         "delayed": delayed,
+        "spilled": spilled,
+        "spill": spill_part(queue, policy, now_ms=now_ms),
         "in_flight": int(queue["in_flight"]),
         "bytes": int(queue["bytes"]),
         "cost_ms": int(queue["cost_ms"]),
@@ -285,12 +291,10 @@ def queue_row(
             bin_value=context.bin_value,
             nothing="nothing done in the last 60 s",
         ),
-        "objective": attainment(
-            policy,
-            queue.get("wait_bins") or {},
-            run_ms=load.mean_service_ms if load.service_from != "estimate" else None,
-            bin_value=context.bin_value,
-        ),
+        "objective": attainment(policy, context.promises, load.name),
+        "blocked_keys": key_rows(queue, now_ms=now_ms),
+        "blocked_keys_known": int(queue.get("blocked_keys_known") or 0),
+        "on_full": policy.get("on_full") or "reject",
         "drain": drain_part(load, outlook, fewer, rule=rule, total_slots=total_slots, fill=fill),
     }
     reasons = {
@@ -302,12 +306,57 @@ def queue_row(
         "strict_rank": "shares by weight",
         "max_in_flight": "no cap",
         "objective": "no completion objective is declared",
+        "spill": "nothing is spilled, and the policy spills nothing",
         "policy_version": "no policy",
     }
     if (now_ms // 1000) % BINS_EVERY_S == 0:
         row["wait_bins"] = {str(key): int(count) for key, count in (queue.get("wait_bins") or {}).items()}
     row["unknown"] = {name: reason for name, reason in reasons.items() if row[name] is None}
     return row
+
+
+def spill_part(queue: Mapping[str, Any], policy: Mapping[str, Any], *, now_ms: int) -> dict[str, Any] | None:
+    """What stands outside the queue's bounds until there is room; None where the policy has no spill."""
+    count = int(queue.get("spilled") or 0)
+    if not count and policy.get("on_full") != "spill":
+        return None
+    oldest = queue.get("spill_oldest_at_ms")
+    bounds = {name: policy.get(f"spill_max_{name}") for name in ("count", "bytes", "age_s")}
+    return {
+        "count": count,
+        "bytes": int(queue.get("spilled_bytes") or 0),
+        "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
+        "bounds": with_reasons(bounds, "no bound"),
+    }
+
+
+def key_rows(queue: Mapping[str, Any], *, now_ms: int) -> list[dict[str, Any]]:
+    """The ordering keys that have held work back longest: who holds each, since when, and how many wait."""
+    rows = []
+    for found in queue.get("blocked_keys") or []:
+        since = found["holder_since_at_ms"]
+        row = {
+            "key": found["key"],
+            "tenant": found["tenant"],
+            "holder": found["holder"],
+            "holder_phase": HOLDER_PHASES.get(found["holder_state"] or "", "gone"),
+            "epoch": found["holder_epoch"],
+            "worker": found["holder_worker"],
+            "held_ms": None if since is None else max(0, now_ms - int(since)),
+            "waiting": int(found["waiting"]),
+            "oldest_age_ms": max(0, now_ms - int(found["oldest_at_ms"])),
+        }
+        reasons = {
+            "epoch": "the first of the key has no lease",
+            "worker": "the first of the key has no lease",
+            "held_ms": "the record of the key's first job is gone",
+        }
+        unknown = {name: reason for name, reason in reasons.items() if row[name] is None}
+        rows.append({**row, "unknown": unknown} if unknown else row)
+    return rows
+
+
+HOLDER_PHASES = {"waiting": "waiting", "delayed": "delayed", "leased": "in flight"}
 
 
 def drain_part(

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..exceptions import StoreUnavailable
 from ..metrics.history import History
+from ..metrics.objective import Promises
 from ..store import Store
 from ..store.bins import bin_value_ms
 from .frame import Context, DatabaseFacts, Memory, build_frame
@@ -43,7 +44,9 @@ class Sampler:
         self._facts = facts
         self._listeners = listeners
         self.history = History()
+        self.promises = Promises()
         self._memory = Memory()
+        self._knows_earlier = False
         self._seq: int | None = None
         self._ticked = 0.0
         self.health: dict[str, Any] = {"state": "unknown"}
@@ -91,6 +94,8 @@ class Sampler:
             self._resume()  # somebody else may have led meanwhile
         self._ticked = read
         self.history.add(snapshot)
+        facts = self._facts()
+        self._note_promises(snapshot, facts)
         self._seq = (self._seq or 0) + 1
         context = Context(
             installation=self._installation,
@@ -98,7 +103,8 @@ class Sampler:
             seq=self._seq,
             bin_value=bin_value_ms,
             redis=self.health,
-            facts=self._facts(),
+            facts=facts,
+            promises=self.promises,
             sampled_ago_ms=round((time.monotonic() - read) * 1000),
             wish=self._wish,
         )
@@ -120,6 +126,16 @@ class Sampler:
         if time.monotonic() - started > INTERVAL_S:
             log.warning("one frame took %.1f s", time.monotonic() - started)
         return False
+
+    def _note_promises(self, snapshot: dict[str, Any], facts: DatabaseFacts) -> None:
+        counters = {
+            name: (int(queue["totals"]["promised"]), int(queue["totals"]["in_objective"]))
+            for name, queue in snapshot["queues"].items()
+        }
+        self.promises.add(int(snapshot["now_ms"]), counters)
+        if facts.promises and not self._knows_earlier:
+            self._knows_earlier = True
+            self.promises.take_earlier(facts.promises)
 
     def _note_health(self, health: dict[str, Any], now_ms: int) -> None:
         same = health.get("state") == self.health.get("state")

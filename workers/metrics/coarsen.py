@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-GAUGES = ("oldest_age_ms", "depth", "delayed", "in_flight", "bytes", "cost_ms")
-RATES = ("offered", "accepted", "refused", "shed", "started", "succeeded", "failed")
+GAUGES = ("oldest_age_ms", "depth", "delayed", "spilled", "in_flight", "bytes", "cost_ms")
+RATES = ("offered", "accepted", "refused", "shed", "degraded", "started", "succeeded", "failed", "goodput")
 WAITS = ("p50", "p95", "p99")
 
 
@@ -18,6 +18,8 @@ def make_sample(frame: Mapping[str, Any]) -> dict[str, Any]:
         figures: dict[str, Any] = {name: row[name] for name in GAUGES}
         figures |= {name: row["rates"].get(name) for name in RATES}
         figures |= {f"wait_{name}": row["wait_ms"].get(name) for name in WAITS}
+        # Running counters: their maximum is their last, so a burn rate can go on over a restart.
+        figures |= {f"{name}_n": row["totals"].get(name) for name in ("promised", "in_objective")}
         figures["drain_s"] = row["drain"]["seconds"]
         if "wait_bins" in row:
             figures["wait_bins"] = row["wait_bins"]

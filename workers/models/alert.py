@@ -14,6 +14,8 @@ class AlertRule(models.Model):
             "quarantine_count",
             "quarantine_age_s",
             "refused_rate",
+            "burn_rate_fast",
+            "burn_rate_slow",
         )
     ]
 

@@ -10,7 +10,7 @@ from .controller import Reading
 
 def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
     """One queue's row of the frame and its policy, as the controller sees them."""
-    held = row["depth"] + row["delayed"]
+    held = row["depth"] + row["delayed"] - row.get("spilled", 0)
     values = {
         "count": held,
         "bytes": row["bytes"],
@@ -26,7 +26,7 @@ def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
         high_mark=_number(policy.get("high_mark"), 0.9),
         low_mark=_number(policy.get("low_mark"), 0.5),
         hold_s=_number(policy.get("hold_s"), 60.0),
-        left=row["depth"] + row["in_flight"],
+        left=row["depth"] + row["in_flight"] + row.get("spilled", 0),
     )
 
 

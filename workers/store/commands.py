@@ -87,7 +87,13 @@ class CancelReply:
 MOST_RESUMED = 500
 
 #: Which gauge counts a record of each pending state.
-_GAUGE_OF_STATE = {"waiting": "depth", "blocked": "depth", "delayed": "delayed", "leased": "in_flight"}
+_GAUGE_OF_STATE = {
+    "waiting": "depth",
+    "blocked": "depth",
+    "delayed": "delayed",
+    "spilled": "delayed",
+    "leased": "in_flight",
+}
 
 
 def _ints(row: Mapping[str, str]) -> dict[str, int]:
@@ -388,6 +394,9 @@ class Store:
                 "wait_bins": {int(k): int(v) for k, v in dict(row["waits"] or {}).items()},
                 "service_bins": {int(k): int(v) for k, v in dict(row["services"] or {}).items()},
                 "goodput": int(row_totals.get("goodput", 0)),
+                "spill_oldest_at_ms": row["spill_oldest"] or None,
+                "blocked_keys": [_blocked_key(found) for found in _rows(row["blocked_keys"])],
+                "blocked_keys_known": row["blocked_keys_known"],
                 "service_ms_sum": int(row_totals.get("service_ms", 0)),
                 "service_n": int(row_totals.get("service_n", 0)),
                 "stale_settles": int(row_totals.get("stale_settles", 0)),
@@ -480,7 +489,7 @@ class Store:
 
     def read_operation(self, op_id: str) -> Operation | None:
         """One operation, or None where the gate does not know the id (any more)."""
-        row = self._call("HGET", self.root + "ops", op_id)
+        row = self._call("HGET", self.root + "ops", op_id) or self._call("HGET", self.root + "dropped", op_id)
         return None if row is None else parse_operation(op_id, scripts.unpack(row))
 
     def read_payload(self, op_id: str) -> bytes | None:
@@ -510,13 +519,13 @@ class Store:
     # truth
 
     def recount(self) -> dict[str, dict[str, int | None]]:
-        """Depth, delayed, in_flight, bytes, cost_ms and oldest of each queue from the raw structures.
+        """The gauges and the oldest of each queue, from the raw structures.
 
         Costs O(jobs): for tests and ``doctor`` only. Not one view: stop the traffic first.
         """
         found: dict[str, dict[str, int | None]] = {}
         for queue in self.read_policies():
-            found[queue] = dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 0)
+            found[queue] = dict.fromkeys(_GAUGES, 0)
             found[queue]["oldest_eligible_at_ms"] = None
         suspended = self.read_suspended()
         try:
@@ -530,6 +539,10 @@ class Store:
                 if field == "in_flight":
                     continue
                 payload = self.client.hstrlen(self.root + "payloads", _str(op_id))
+                if row["s"] == "spilled":
+                    count["spilled"] = (count["spilled"] or 0) + 1
+                    count["spilled_bytes"] = (count["spilled_bytes"] or 0) + payload
+                    continue
                 count["bytes"] = (count["bytes"] or 0) + payload
                 if field == "depth":
                     count["cost_ms"] = (count["cost_ms"] or 0) + row["c"]
@@ -657,12 +670,30 @@ def _numbers(row: Any) -> dict[str, float]:
     return {name: float(value) for name, value in dict(row or {}).items()}
 
 
+_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "spilled", "spilled_bytes")
+
+
 def _gauges(row: Mapping[str, float]) -> dict[str, int]:
-    return {name: int(row.get(name, 0)) for name in ("depth", "delayed", "in_flight", "bytes", "cost_ms")}
+    return {name: int(row.get(name, 0)) for name in _GAUGES}
 
 
 def _refused_by(row: Mapping[str, float]) -> dict[str, int]:
     return {name[8:]: int(value) for name, value in row.items() if name.startswith("refused:")}
+
+
+def _blocked_key(row: Mapping[str, Any]) -> dict[str, Any]:
+    size, _, rest = str(row["member"]).partition("|")
+    return {
+        "tenant": rest[: int(size)],
+        "key": rest[int(size) + 1 :],
+        "holder": row["holder"],
+        "holder_state": row["state"] or None,
+        "holder_epoch": row["epoch"] or None,
+        "holder_worker": row["worker"] or None,
+        "holder_since_at_ms": row["since"] or None,
+        "waiting": row["waiting"],
+        "oldest_at_ms": row["oldest"],
+    }
 
 
 def _counters(row: Mapping[str, float]) -> dict[str, Any]:

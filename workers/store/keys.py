@@ -39,6 +39,12 @@ workers, worker        zset,   workers by last heartbeat, ms; worker -> descript
 bell:Q                 list    wakes idle workers; carries nothing
 room:Q                 list    wakes producers that wait for room (on_full = block), 2 s; carries nothing
 order:Q|T|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
+blocked:Q              zset    ordering keys that hold work back, by the place of the first parked one
+spill:Q                zset    spilled operations by acceptance (base.lua ``to_score``)
+spill:Q|N              zset    the same of one tenant
+spill:turns:Q          zset    tenants with spilled operations, by whose turn it is
+dropped, dropped:at    hash,   offers dropped without an error (the last 10,000) -> what they were; by
+                       zset    time, ms
 coalesce:Q|T|KEY       string  the newest operation of a coalescing key, a day
 sequence:Q|T|KEY       string  the newest source sequence of a key, a day
 fence:RESOURCE         string  the newest epoch that wrote to a resource, a day

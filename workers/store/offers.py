@@ -18,8 +18,9 @@ class Offer:
     too (None: no deadline). ``cost_ms`` is the service time if the producer knows it; else the task's
     own history says. ``links`` are the ids of the later links of a canvas that this message brings
     along. ``offered_ago_ms`` is how long before this call the offer was made. ``retries`` counts how often
-    a task published its own id again: retries, and replacements of itself. ``api_key`` names the key
-    that a limit per key counts; offers without one (Celery publishes) count together, a tenant's as one.
+    a task published its own id again: retries, and replacements of itself; ``parent`` is the operation
+    that publishes a replacement. ``api_key`` names the key that a limit per key counts; offers without one
+    (Celery publishes) count together, a tenant's as one.
     ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
     """
 
@@ -33,6 +34,7 @@ class Offer:
     deadline_ms: int | None = None
     offered_ago_ms: int = 0
     retries: int = 0
+    parent: str | None = None
     links: tuple[str, ...] = ()
     ordering_key: str | None = None
     coalesce_key: str | None = None
@@ -55,6 +57,7 @@ class Offer:
             ("dd", self.deadline_ms),
             ("oa", self.offered_ago_ms or None),
             ("r", self.retries or None),
+            ("pa", self.parent if self.retries else None),
             ("l", self.links or None),
             ("ro", self.replay_of),
             ("ru", self.replay_until_at_ms),
@@ -93,7 +96,8 @@ class Verdict:
     already: nothing new was stored; with status ``shed``, that the queue declares to drop without an
     error what it has no room for. ``block_s`` is how long its producers may wait for room. ``conflict``
     means that the idempotency key belongs to a different body. ``figures`` hold the value and the bound
-    that refused it.
+    that refused it. ``phase`` tells where a pending one stands. ``degraded_from`` names the task and the
+    queue that were asked for, and the bound that was met, where a cheaper task was accepted instead.
     """
 
     accepted: bool
@@ -109,12 +113,24 @@ class Verdict:
     block_s: float = 0.0
     figures: dict[str, float] = field(default_factory=dict)
     rates: tuple[RateLeft, ...] = ()
+    phase: str | None = None
+    degraded_from: dict[str, str] | None = None
 
 
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
 SHED_IN_SILENCE = frozenset({"drop_newest", "sample"})
 #: Reasons that mean "full", to which a queue's declared outcome applies.
 BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant"})
+
+
+def say_figures(verdict: Verdict) -> str:
+    """The figures of a refusal in words; empty where there are none."""
+    if verdict.reason == "deadline" and verdict.figures:
+        wait_s, left_s = (verdict.figures.get(name, 0.0) / 1000 for name in ("value", "bound"))
+        if left_s <= 0:
+            return "its deadline has passed"
+        return f"it would wait {wait_s:.1f} s (modeled) and has {left_s:.1f} s until its deadline"
+    return ", ".join(f"{name} {value:g}" for name, value in verdict.figures.items())
 
 
 def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
@@ -142,14 +158,27 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
     if kind == "conflict":
         return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True)
     duplicate = op_id if kind == "duplicate" else None
+    asked = dict(zip(("task", "queue", "reason"), row[4:7], strict=True)) if len(row) > 4 else None
     return Verdict(
-        True, op_id, queue, status_of(row[3]), accepted_at_ms=now_ms, duplicate_of=duplicate, rates=rates
+        True,
+        op_id,
+        queue,
+        status_of(row[3]),
+        accepted_at_ms=now_ms,
+        duplicate_of=duplicate,
+        phase=row[3] if row[3] in WAITING_STATES else None,
+        degraded_from=asked,
+        rates=rates,
     )
+
+
+#: States of a record that is pending and in nobody's hands; each is a phase too.
+WAITING_STATES = frozenset({"waiting", "delayed", "blocked", "spilled"})
 
 
 def status_of(state: str, started: bool = False) -> str:
     """The public status for a record's state (waiting, delayed, leased, or a terminal status)."""
-    if state in ("waiting", "delayed", "blocked"):
+    if state in WAITING_STATES:
         return "pending"
     if state == "leased":
         return "running" if started else "pending"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..privacy.classes import DEFAULT_CLASS
-from .offers import status_of
+from .offers import WAITING_STATES, status_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class Operation:
     tags: tuple[str, ...] = ()
     trace: str | None = None
     payload_class: str = DEFAULT_CLASS
+    degraded_from: dict[str, str] | None = None
+    refused_by: str | None = None  # the bound, of an offer that was dropped without an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _times(row: dict[str, Any]) -> dict[str, int | None]:
 def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
     """An operation from its record in ``ops``."""
     state = row["s"]
-    phase = state if state in ("waiting", "delayed", "blocked") else None
+    phase = state if state in WAITING_STATES else None
     if state == "leased" and not row.get("st"):
         phase = "reserved"
     return Operation(
@@ -118,7 +120,13 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
         tags=tuple(row.get("tg") or ()),
         trace=row.get("tr"),
         payload_class=row.get("pc") or DEFAULT_CLASS,
+        degraded_from=_asked(row.get("df")),
+        refused_by=row.get("rf"),
     )
+
+
+def _asked(row: dict[str, str] | None) -> dict[str, str] | None:
+    return None if row is None else {"task": row["t"], "queue": row["q"], "reason": row["r"]}
 
 
 def parse_quarantined(op_id: str, row: dict[str, Any], payload: bytes, at_ms: int) -> QuarantinedRecord:

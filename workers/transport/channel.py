@@ -30,7 +30,7 @@ from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
 from .holdings import Held, Holdings, note_error
-from .publishing import Collected, current_batch, raise_refusal
+from .publishing import Collected, current_batch, keep_verdict, raise_refusal
 
 logger = logging.getLogger("sluicegate.transport")
 
@@ -85,7 +85,8 @@ class QoS(stock.QoS):
         held, holdings = found
         if held.outcome is None:
             if requeue:
-                held.outcome = "requeued" if held.taken else "released"
+                # What has not started was no delivery: it goes back without counting as one.
+                held.outcome = "released" if held.started_at_ms is None else "requeued"
             else:
                 self._refuse_to_run(held)
         holdings.settle(held, "requeued" if requeue else "failed")
@@ -193,7 +194,9 @@ class GateChannel(_Base):
         if batch is not None:
             batch.add(offer, self._admit_whole)
             raise Collected
-        raise_refusal(self._admit([offer])[0])
+        verdict = self._admit([offer])[0]
+        raise_refusal(verdict)
+        keep_verdict(verdict)
 
     def _admit_whole(self, offers: list[Offer]) -> list[Verdict]:
         return self._admit(offers, whole=True)
@@ -292,6 +295,7 @@ class GateChannel(_Base):
             return envelope.restore(
                 small,
                 op_id=job.id,
+                task=job.task,
                 queue=job.queue,
                 delivery_tag=held.tag,
                 epoch=job.epoch,

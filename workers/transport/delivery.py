@@ -4,14 +4,17 @@ from sluicegate import delivery
 
 @shared_task
 def write(account, amount):
-    delivery.check()                      # stops here if it was cancelled or its time has passed
-    if delivery.may_write(account):       # False once a newer holder has written
-        ...
+    delivery.check()                      # stops here if it was cancelled or its deadline has passed
+    ...
+    delivery.before_effect(account)       # the same, and stops where a newer holder has written
+    charge(account, amount, timeout=delivery.remaining_s())
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import Any
 
 from celery import current_task
 from celery.exceptions import Ignore
@@ -33,12 +36,22 @@ class Delivery:
 
 def current() -> Delivery | None:
     """The running delivery; None outside a task that came through the gate."""
+    epoch = _fact("sluicegate_epoch")
+    if epoch is None:
+        return None
+    return Delivery(current_task.request.id, int(epoch))
+
+
+def _fact(name: str) -> Any:
     request = getattr(current_task, "request", None)
     headers = getattr(request, "headers", None) or {}
-    epoch = headers.get("sluicegate_epoch") or getattr(request, "sluicegate_epoch", None)
-    if request is None or epoch is None:
-        return None
-    return Delivery(request.id, int(epoch))
+    return headers.get(name) or getattr(request, name, None)
+
+
+def reserved_s() -> float:
+    """How long the worker held this delivery before now, by this machine's clock; 0 outside the gate."""
+    taken_at = _fact("sluicegate_taken_at")
+    return 0.0 if taken_at is None else max(0.0, time.time() - float(taken_at))
 
 
 def _store() -> tuple[Delivery, Store] | None:
@@ -46,7 +59,10 @@ def _store() -> tuple[Delivery, Store] | None:
     if own is None:
         return None
     with current_task.app.pool.acquire(block=True) as connection:
-        return own, connection.default_channel.gate_store
+        store: Store = connection.default_channel.gate_store
+    if not store.clock.is_set:
+        store.promote([])  # any script's reply tells Redis's time
+    return own, store
 
 
 def may_write(resource: str) -> bool:
@@ -61,17 +77,52 @@ def may_write(resource: str) -> bool:
     return True if found is None else found[1].fence(resource, found[0].epoch)
 
 
+def remaining_s() -> float | None:
+    """Seconds until the deadline by Redis's clock, negative after it; None without one, or outside the gate.
+
+    Raises:
+        StoreUnavailable: Redis cannot be asked.
+    """
+    found = _store()
+    operation = None if found is None else found[1].read_operation(found[0].id)
+    if found is None or operation is None or operation.deadline_at_ms is None:
+        return None
+    return (operation.deadline_at_ms - found[1].clock.now_ms()) / 1000
+
+
 def check() -> None:
     """Stops the task if it was asked to stop, or if its deadline has passed.
+
+    The operation then ends as cancelled or expired.
 
     Raises:
         Stopped: the work is not wanted any more.
         StoreUnavailable: Redis cannot be asked.
     """
     found = _store()
+    if found is not None:
+        _check(*found)
+
+
+def before_effect(resource: str) -> None:
+    """The last question before an effect that cannot be taken back: is it still wanted, and still ours to do?
+
+    Stops where ``check`` would, and where a newer delivery has written to the resource.
+
+    Raises:
+        Stopped: the effect is not wanted any more, or not from this delivery.
+        StoreUnavailable: Redis cannot be asked.
+    """
+    found = _store()
     if found is None:
         return
+    _check(*found)
     own, store = found
+    if not store.fence(resource, own.epoch):
+        raise Stopped(f"a newer delivery has written to {resource}")
+
+
+def _check(own: Delivery, store: Store) -> None:
     operation = store.read_operation(own.id)
     if operation is None or operation.epoch != own.epoch:
         raise Stopped("this delivery has lost its lease")

@@ -19,7 +19,7 @@ from redis import RedisError
 
 from ..admission.messages import links_of_embed
 from ..exceptions import AdmissionRefused
-from . import registry, transport
+from . import delivery, registry, transport
 from .publishing import (
     ClosedQueues,
     Collected,
@@ -28,6 +28,8 @@ from .publishing import (
     offered_facts,
     one_batch,
     take_refusal,
+    take_verdict,
+    tell,
 )
 from .quiet import keep_logs_quiet
 from .request import GateRequest
@@ -36,6 +38,9 @@ transport.register()
 
 #: Celery's own default of ``worker_prefetch_multiplier``.
 CELERYS_PREFETCH_MULTIPLIER = 4
+
+#: A job that a worker held longer than this before it began is asked about once more, in s.
+ASK_AFTER_S = 0.25
 
 #: How often a blocked producer tries again that has not been told of room, in s.
 BLOCK_STEP_S = 1.0
@@ -87,6 +92,9 @@ class _Sender:
             if fresh:
                 self.closed.close(self._queue_of(name, args, kwargs, options), tenant, refusal)
             raise refusal
+        verdict = take_verdict()
+        if verdict is not None and verdict.id == getattr(result, "id", None):
+            tell(result, verdict)
         return result
 
     def _wait_for_room(
@@ -222,6 +230,22 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
         task.acks_on_failure = True
         task.acks_on_timeout = True
         task.Request = _gate_request_for(task.Request)
+        task.run = _unless_called_off(task.run)
+
+
+def _unless_called_off(run: Any) -> Any:
+    """A task's code, which a job does not enter that was cancelled while its worker had it in reserve.
+
+    Only what was in reserve for a while is asked about: it costs a round trip.
+    """
+
+    @functools.wraps(run)
+    def run_if_wanted(*args: Any, **kwargs: Any) -> Any:
+        if delivery.reserved_s() > ASK_AFTER_S:
+            delivery.check()
+        return run(*args, **kwargs)
+
+    return run_if_wanted
 
 
 @signals.worker_init.connect

@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from celery.exceptions import TaskRevokedError
+from celery.states import REVOKED
+
 from ..exceptions import AdmissionRefused
 from ..store import Offer, Verdict
-from ..store.offers import BOUNDS
+from ..store.offers import BOUNDS, say_figures
 
 
 class Collected(Exception):
@@ -52,6 +55,7 @@ class Batch:
 class _Thread(threading.local):
     batch: Batch | None = None
     refusal: AdmissionRefused | None = None
+    verdict: Verdict | None = None
 
 
 _thread = _Thread()
@@ -84,10 +88,32 @@ def take_refusal() -> AdmissionRefused | None:
     return refusal
 
 
+def keep_verdict(verdict: Verdict) -> None:
+    """Keeps what the gate said to the newest publish of this thread."""
+    _thread.verdict = verdict
+
+
+def take_verdict() -> Verdict | None:
+    verdict, _thread.verdict = _thread.verdict, None
+    return verdict
+
+
+def tell(result: Any, verdict: Verdict) -> None:
+    """Puts the gate's answer on the ``AsyncResult`` of a publish, as ``verdict``.
+
+    What the queue's policy dropped without an error is nowhere to run: its result is there at once, as that
+    of a revoked task, instead of a ``get()`` that waits for ever.
+    """
+    result.verdict = verdict
+    if verdict.status == "shed":
+        said = TaskRevokedError(f"shed: {verdict.queue} was full ({verdict.reason})")
+        result._cache = {"status": REVOKED, "result": said, "traceback": None, "task_id": verdict.id}
+
+
 def raise_refusal(verdict: Verdict) -> None:
     """Raises the refusal that a verdict holds, if it holds one."""
     if not verdict.accepted:
-        detail = ", ".join(f"{name} {value:g}" for name, value in verdict.figures.items())
+        detail = say_figures(verdict)
         refusal = AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
         refusal.block_s = verdict.block_s
         raise refusal

@@ -30,7 +30,7 @@ local function mode_in_force(q)
 end
 
 -- What a queue holds, read once and kept true over the offers of this call.
-local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'next_return'}
+local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'next_return', 'spilled', 'spilled_bytes'}
 local views = {}
 local function view(q)
   local v = views[q]
@@ -38,6 +38,7 @@ local function view(q)
     local row = redis.call('HMGET', totals_key(q), unpack(GAUGES))
     v = {policy = policy_or_default(q), tenants = {}}
     for i, g in ipairs(GAUGES) do v[g] = tonumber(row[i] or 0) end
+    v.delayed = v.delayed - v.spilled -- what is spilled has bounds of its own
     v.mode, v.till, v.barred = mode_in_force(q)
     local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
     v.oldest = head[2] and to_ms(tonumber(head[2]))
@@ -49,8 +50,9 @@ local function tenant_view(q, n)
   local v = view(q)
   local t = v.tenants[n]
   if not t then
-    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'bytes', 'cost_ms')
-    t = {count = tonumber(row[1] or 0) + tonumber(row[2] or 0), bytes = tonumber(row[3] or 0), cost = tonumber(row[4] or 0)}
+    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'bytes', 'cost_ms', 'spilled', 'spilled_bytes')
+    t = {bytes = tonumber(row[3] or 0), cost = tonumber(row[4] or 0), spilled = tonumber(row[5] or 0), spilled_bytes = tonumber(row[6] or 0)}
+    t.count = tonumber(row[1] or 0) + tonumber(row[2] or 0) - t.spilled
     v.tenants[n] = t
   end
   return t
@@ -61,8 +63,14 @@ local function cost_of(o)
   return tonumber(redis.call('HGET', root .. 'costs', o.t) or 100)
 end
 
--- The first bound that the offer would pass, or nil. Figures say which number stood against which.
-local function bound_passed(o, q, v, cost)
+local function has_several_tenants(q, n)
+  local known = redis.call('ZCARD', root .. 'tenants:' .. q)
+  return known > 1 or (known == 1 and not redis.call('ZSCORE', root .. 'tenants:' .. q, n))
+end
+
+-- The first bound that the offer would pass, or nil. Figures say which number stood against which. `room`
+-- stretches the bounds of count, bytes and cost (1 unless said).
+local function bound_passed(o, q, v, cost, room)
   local p = v.policy
   if p.max_bytes and o.b > p.max_bytes then return 'size', o.b, p.max_bytes end
   if v.mode == 'failed' then return 'unavailable' end
@@ -70,6 +78,7 @@ local function bound_passed(o, q, v, cost)
   local share = 1
   if v.mode == 'saturated' then share = p.saturated_share or 1 end
   if share <= 0 then return 'mode' end
+  share = share * (room or 1)
   if p.max_age_s and v.oldest and now - v.oldest > p.max_age_s * 1000 then
     return 'age', now - v.oldest, p.max_age_s * 1000
   end
@@ -88,8 +97,7 @@ local function bound_passed(o, q, v, cost)
   if o.dd and (o.dd <= 0 or (model[2] and tonumber(model[2]) * 1000 > o.dd)) then
     return 'deadline', tonumber(model[2] or 0) * 1000, o.dd
   end
-  local known = redis.call('ZCARD', root .. 'tenants:' .. q)
-  if known > 1 or (known == 1 and not redis.call('ZSCORE', root .. 'tenants:' .. q, o.n)) then
+  if has_several_tenants(q, o.n) then
     local part = share * (p.tenant_share or 0.8)
     if part < share then
       local t = tenant_view(q, o.n)
@@ -110,7 +118,7 @@ local function retry_after(q, v, reason)
     if v.till then return math.max(1000, v.till - now) end
     return reason == 'mode' and 10000 or 5000
   end
-  if reason == 'size' or reason == 'suspended' or reason == 'revoked' then return 60000 end
+  if reason == 'size' or reason == 'suspended' or reason == 'revoked' or reason == 'coalescing' then return 60000 end
   local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
   local step, base = 50, 2000
   if rate > 0 then step = 1000 / rate; base = math.min(step, 150000) end
@@ -139,6 +147,7 @@ local function shed_oldest(q, v, n, reason)
   v.oldest = head[2] and to_ms(tonumber(head[2]))
   return true
 end
+-- @include outcomes
 local SHEDS = {count = true, bytes = true, cost = true, age = true, tenant = true}
 
 -- sample: over the high mark a share of the offers is let in, chosen by their ids.
@@ -154,8 +163,19 @@ local function superseded_by(o, q, p)
   if not o.ck or p.may_coalesce == 0 then return nil end
   local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. owned(o.n, o.ck))
   local rec = id and id ~= o.i and not replaced[id] and read_record(id)
-  if rec and (rec.s == 'waiting' or rec.s == 'delayed') and not rec.ok then return id, rec end
+  if rec and (rec.s == 'waiting' or rec.s == 'delayed' or rec.s == 'spilled') and not rec.ok then return id, rec end
   return nil
+end
+
+-- The room that an operation leaves when it is replaced, `by` 1, or takes back, -1.
+local function take_off(v, old, by)
+  if old.s == 'spilled' then
+    v.spilled = v.spilled - by; v.spilled_bytes = v.spilled_bytes - by * old.b
+    return
+  end
+  if old.s == 'delayed' then v.delayed = v.delayed - by
+  else v.depth = v.depth - by; v.cost_ms = v.cost_ms - by * old.c end
+  v.bytes = v.bytes - by * old.b
 end
 
 local function sequence_key(o, q) return root .. 'sequence:' .. q .. '|' .. owned(o.n, o.ok or o.ck or '') end
@@ -168,6 +188,7 @@ for i = 5, #ARGV, 2 do
   o.b = #o.payload
   o.q = gated(o.q)
   local q, v = o.q, view(o.q)
+  local asked = q
   local verdict
   local rec = fresh[o.i] or read_record(o.i)
   if rec and rec.ig and rec.s == 'succeeded' and redis.call('HEXISTS', root .. 'links', o.i) == 1 then rec = nil end
@@ -196,7 +217,11 @@ for i = 5, #ARGV, 2 do
   if not verdict then
     local cost = cost_of(o)
     local parent = redis.call('HGET', root .. 'links', o.i)
-    local exempt = (o.r or 0) > 0 or parent
+    -- A task that was replaced goes on under new ids while its lease lives. Any other retry of an id that the
+    -- gate does not know is an offer like all.
+    local origin = o.pa and read_record(o.pa)
+    local exempt = parent or (origin and origin.s == 'leased') or false
+    local spilled
     local reason, value, bound, limited, wait
     local old_id, old = superseded_by(o, q, v.policy)
     if not_after and now > not_after then
@@ -204,9 +229,7 @@ for i = 5, #ARGV, 2 do
     else
       if old then
         replaced[old_id] = true
-        if old.s == 'delayed' then v.delayed = v.delayed - 1
-        else v.depth = v.depth - 1; v.cost_ms = v.cost_ms - old.c end
-        v.bytes = v.bytes - old.b
+        take_off(v, old, 1)
       end
       if v.barred and not exempt then reason = barred_by(o.n, o.k) end
       if not reason then reason, value, bound = bound_passed(o, q, v, cost) end
@@ -221,32 +244,58 @@ for i = 5, #ARGV, 2 do
         end
       end
       if not reason and sampled_out(o, v) then reason, value, bound = 'count', v.depth + v.delayed, v.policy.max_count end
+      if o.ck and v.policy.may_coalesce == 0 then
+        -- Its operations add up: one taken for a newer state of another would be lost work.
+        reason, value, bound, exempt = 'coalescing', nil, nil, false
+      end
       if o.sq then
         local last = tonumber(redis.call('GET', sequence_key(o, q)) or nil)
         if last and o.sq <= last then reason, value, bound, exempt = 'duplicate', o.sq, last, false end
       end
+      if not exempt and v.policy.on_full == 'spill' then
+        -- Behind those of its tenant that are spilled already, or it would overtake them.
+        local behind = not reason and v.spilled > 0 and tenant_view(q, o.n).spilled > 0
+        if (behind or SHEDS[reason or '']) then
+          if has_spill_room(o, q, v) then spilled, reason = true, nil
+          elseif behind then reason, value, bound = 'count', v.spilled + 1, v.policy.spill_max_count or v.spilled end
+        end
+      elseif not exempt and v.policy.on_full == 'degrade' and SHEDS[reason or ''] then
+        local to, less = degraded(o, q, v)
+        if to then
+          o.df, o.t, o.q = {t = o.t, q = q, r = reason}, v.policy.degrade_to, to
+          reason, cost, q, v = nil, less, to, view(to)
+        end
+      end
       if old and reason and not exempt then
         replaced[old_id] = nil
-        if old.s == 'delayed' then v.delayed = v.delayed + 1
-        else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + old.c end
-        v.bytes = v.bytes + old.b
+        take_off(v, old, -1)
       end
     end
     if reason and not exempt then
       verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false, v.policy.on_full or 'reject', v.policy.block_s or 0}
-      verdict.limited, verdict.wait, verdict.rated = limited, wait, v.policy.rate_limits and o
+      verdict.limited, verdict.wait, verdict.rated, verdict.asked = limited, wait, v.policy.rate_limits and o, asked
       refusal = refusal or verdict
     else
       verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
       verdict.old = old_id
-      if v.policy.rate_limits and not exempt then charge_rates(o, q, v.policy); verdict.rated = o end
+      verdict.spilled = spilled
+      if not exempt then
+        if v.policy.rate_limits then charge_rates(o, q, v.policy) end
+        if asked ~= q and view(asked).policy.rate_limits then charge_rates(o, asked, view(asked).policy) end
+        if view(asked).policy.rate_limits then verdict.rated = o; verdict.asked = asked end
+      end
       accepted[#accepted + 1] = verdict
       fresh[o.i] = {s = 'waiting', r = o.r}
       if o.ik then keyed[owned(o.n, o.ik)] = {o.i, o.ih or ''} end
-      if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
-      v.bytes = v.bytes + o.b
       local t = tenant_view(q, o.n)
-      t.count = t.count + 1; t.bytes = t.bytes + o.b; t.cost = t.cost + cost
+      if spilled then
+        v.spilled = v.spilled + 1; v.spilled_bytes = v.spilled_bytes + o.b
+        t.spilled = t.spilled + 1; t.spilled_bytes = t.spilled_bytes + o.b
+      else
+        if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
+        v.bytes = v.bytes + o.b
+        t.count = t.count + 1; t.bytes = t.bytes + o.b; t.cost = t.cost + cost
+      end
     end
   end
   verdict.n = o.n
@@ -257,7 +306,9 @@ if whole and refusal then
   forgive_rates(refusal, verdicts)
   for i, verdict in ipairs(verdicts) do
     if verdict[2] == 'accepted' or verdict[2] == 'retry' or verdict.fresh then
-      verdicts[i] = {verdict[1], 'refused', verdict[3], refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n,
+      local o = verdict[2] == 'accepted' and verdict[4]
+      local q = o and o.df and o.df.q or verdict[3]
+      verdicts[i] = {verdict[1], 'refused', q, refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n,
         limited = refusal.limited, wait = refusal.wait}
     end
   end
@@ -280,6 +331,12 @@ for _, verdict in ipairs(accepted) do
     if (o.oa or 0) > 0 then rec.o = now - o.oa end
     if (o.r or 0) > 0 then rec.r = o.r end
     if o.dd then rec.dd = now + o.dd end
+    local promise = view(q).policy.objective_s
+    if promise then rec.ob = now + (o.d or 0) + promise * 1000 end
+    if o.df then
+      rec.df = o.df
+      bump(o.df.q, n, 'degraded', 1)
+    end
     rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc; rec.k = o.k
     bump(q, n, 'offered', 1)
     bump(q, n, 'accepted', 1)
@@ -307,13 +364,16 @@ for _, verdict in ipairs(accepted) do
       local score = math.max(last + 1, to_score(now))
       redis.call('HSET', totals_key(q), 'last_score', string.format('%.0f', score))
       local old = verdict.old and read_record(verdict.old)
+      local place = old and old.s == 'spilled' and redis.call('ZSCORE', root .. 'spill:' .. q, verdict.old)
       if old and withdraw(verdict.old, old) then
         -- The newer state takes the place of the older one, so that a key that never rests still gets its turn.
         if old.s == 'waiting' then rec.e = old.e or old.a; score = to_score(rec.e) end
         old.sb = id
         finish(verdict.old, old, 'superseded')
       end
-      enqueue_in_order(id, rec, (o.d or 0) > 0 and now + o.d or nil, score)
+      local due = (o.d or 0) > 0 and now + o.d or nil
+      if verdict.spilled then spill(id, rec, due, place or score)
+      else enqueue_in_order(id, rec, due, score) end
       local DAY_MS = 86400000
       if o.ck then redis.call('SET', root .. 'coalesce:' .. q .. '|' .. owned(n, o.ck), id, 'PX', DAY_MS) end
       if o.sq then redis.call('SET', sequence_key(o, q), string.format('%.0f', o.sq), 'PX', DAY_MS) end
@@ -331,11 +391,16 @@ for _, verdict in ipairs(accepted) do
       redis.call('PEXPIRE', key, 86400000)
     end
     verdict[4] = rec.s
+    verdict.df = o.df
   end
 end
-for _, verdict in ipairs(verdicts) do
+local DROPS = {drop_newest = true, sample = true}
+for i, verdict in ipairs(verdicts) do
   if verdict[2] == 'refused' then
     local q = verdict[3]
+    if SHEDS[verdict[4]] and DROPS[verdict[8]] then
+      remember_dropped(verdict[1], cmsgpack.unpack(ARGV[3 + 2 * i]), #ARGV[4 + 2 * i], q, verdict[4])
+    end
     bump(q, verdict.n, 'offered', 1)
     bump(q, verdict.n, 'refused', 1)
     bump(q, verdict.n, 'refused:' .. verdict[4], 1)
@@ -349,10 +414,10 @@ write_rates()
 flush()
 for _, verdict in ipairs(verdicts) do
   if verdict[2] == 'refused' then let_stranger_expire(verdict[3], verdict.n) end
+  if verdict.df then let_stranger_expire(verdict.df.q, verdict.n) end
 end
 -- What was refused stays on its inlet, unless its queue declares to drop it; what is known already is
 -- taken off without a second life.
-local DROPS = {drop_newest = true, sample = true}
 if ARGV[3] ~= '' then
   local first = verdicts[1]
   local stays = first[2] == 'refused' or first[2] == 'conflict'
@@ -361,9 +426,11 @@ end
 local out = {}
 for i, verdict in ipairs(verdicts) do
   local kind = verdict[2]
-  if kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
+  local df = verdict.df
+  if df then out[i] = {verdict[1], kind, verdict[3], verdict[4], df.t, df.q, df.r}
+  elseif kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
   elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
   else out[i] = {unpack(verdict)} end
-  if verdict.rated then out[i][#out[i] + 1] = {r = tell_rates(verdict.rated, verdict[3], view(verdict[3]).policy)} end
+  if verdict.rated then out[i][#out[i] + 1] = {r = tell_rates(verdict.rated, verdict.asked, view(verdict.asked).policy)} end
 end
 return cmsgpack.pack({now, out})

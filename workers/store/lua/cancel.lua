@@ -11,7 +11,7 @@ if not rec or (ARGV[2] ~= '' and rec.n ~= ARGV[2]) then return cmsgpack.pack({no
 if rec.s == 'leased' then
   rec.cr = rec.cr or ARGV[3]
   write_record(id, rec)
-  return cmsgpack.pack({now, 'requested', 'running'})
+  return cmsgpack.pack({now, 'requested', rec.st and 'running' or 'pending'})
 elseif rec.s == 'cancelled' then
   return cmsgpack.pack({now, 'cancelled', 'cancelled'})
 elseif not withdraw(id, rec) then

@@ -6,6 +6,7 @@
 -- Cost  O(queues + jobs log n). Expired heads are ended on the way, at most 50 a call.
 -- @include base
 -- @include authority
+-- @include spill
 -- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
 redis.call('DEL', root .. 'nothing')
 local worker, most = ARGV[1], tonumber(ARGV[2])
@@ -23,7 +24,11 @@ flush()
 
 local state = {}
 for _, q in ipairs(lanes) do
-  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight')
+  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'spilled')
+  if tonumber(row[3] or 0) > 0 and tonumber(row[1] or 0) <= most then
+    take_in(q, 50)
+    row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight')
+  end
   state[q] = {depth = tonumber(row[1] or 0), busy = tonumber(row[2] or 0), policy = policy_or_default(q)}
 end
 

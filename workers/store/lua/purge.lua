@@ -1,4 +1,4 @@
--- purge: cancels waiting and delayed jobs of a queue; call it until it answers 0.
+-- purge: cancels waiting, delayed and spilled jobs of a queue; call it until it answers 0.
 -- KEYS  1 root of the gate
 -- ARGV  1 queue   2 who asks   3 how many at most
 -- Reply msgpack {now, how many}
@@ -28,6 +28,9 @@ for _, n in ipairs(redis.call('HKEYS', root .. 'suspended')) do
   if done < most then
     for _, id in ipairs(redis.call('ZRANGE', ready_key(q, n), 0, most - done - 1)) do drop(id, ready_key(q, n)) end
   end
+end
+if done < most then
+  for _, id in ipairs(redis.call('ZRANGE', root .. 'spill:' .. q, 0, most - done - 1)) do drop(id, root .. 'spill:' .. q) end
 end
 -- What is parked behind a running job of its ordering key stands in no line.
 if done < most then

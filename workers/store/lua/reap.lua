@@ -1,9 +1,10 @@
--- reap: takes back the leases that ran out, and promotes what is due.
+-- reap: takes back the leases that ran out, promotes what is due, and lets spilled jobs in.
 -- KEYS  1 root of the gate
--- ARGV  1 how many at most   2.. queue names whose due jobs are promoted
+-- ARGV  1 how many at most   2.. queue names whose due and spilled jobs are moved on
 -- Reply msgpack {now, {{id, queue, task, worker, deliveries, new state}, ...}, promoted}
--- Cost  O(jobs log n), at most ARGV[1] leases and 100 due jobs a queue.
+-- Cost  O(jobs log n), at most ARGV[1] leases 100 due and 200 spilled jobs a queue.
 -- @include base
+-- @include spill
 redis.call('DEL', root .. 'nothing')
 local ended = redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))
 local out = {}
@@ -19,5 +20,7 @@ for _, id in ipairs(ended) do
 end
 local promoted = 0
 for i = 2, #ARGV do promoted = promoted + promote(ARGV[i], 100) end
+flush()
+for i = 2, #ARGV do take_in(ARGV[i], 200) end
 flush()
 return cmsgpack.pack({now, out, promoted})

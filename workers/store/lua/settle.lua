@@ -58,10 +58,17 @@ local function settle(a)
     return 'retried'
   end
   if outcome == 'requeued' or outcome == 'retry' then
+    if not a.dy and (rec.dl or 0) >= (policy_or_default(q).max_deliveries or 3) then
+      -- Reject(requeue=True) of a job that will never be taken would go round for ever.
+      rec.er = {type = 'Rejected', message = 'put back by its task at each of ' .. rec.dl .. ' deliveries', traceback = ''}
+      quarantine(id, rec, 'rejected', ended)
+      return 'quarantined'
+    end
     if a.dy then
       rec.w = nil; rec.ep = nil; rec.st = nil
       if a.qr == 'unknown_task' then rec.dl = math.max(0, (rec.dl or 1) - 1) end
       enqueue(q, n, id, rec, now + a.dy, to_score(now))
+      note_over_bound(rec)
       write_record(id, rec)
     else
       bump(q, n, 'redelivered', 1)

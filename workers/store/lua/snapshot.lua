@@ -23,6 +23,20 @@ out.modes = hash(root .. 'modes:detail')
 out.mode_since = hash(root .. 'modes:since')
 local shown = tonumber(ARGV[1])
 out.suspended = hash(root .. 'suspended')
+-- Ordering keys that hold work back, the longest first: who holds each, since when, and how many wait.
+local KEYS_SHOWN = 5
+local function blocked_keys(q, most)
+  local rows, found = {}, redis.call('ZRANGE', root .. 'blocked:' .. q, 0, most - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local key = root .. 'order:' .. q .. '|' .. found[i]
+    local first = redis.call('ZRANGE', key, 0, 0)[1]
+    local rec = first and read_record(first) or {}
+    rows[#rows + 1] = {member = found[i], holder = first or '', state = rec.s or false, epoch = rec.ep or false,
+      worker = rec.w or false, since = rec.st or rec.cl or rec.e or rec.a or false,
+      waiting = math.max(0, redis.call('ZCARD', key) - 1), oldest = to_ms(tonumber(found[i + 1]))}
+  end
+  return rows
+end
 for q in pairs(out.policies) do
   local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
   local due = redis.call('ZRANGE', root .. 'delayed:' .. q, 0, 0, 'WITHSCORES')
@@ -32,6 +46,10 @@ for q in pairs(out.policies) do
   if next_due and next_due <= now and (not oldest or next_due < oldest) then oldest = next_due end
   out.queues[q] = {totals = hash(totals_key(q)), oldest = oldest, next_due = next_due,
     waits = bins('waits', q), services = bins('services', q), model = hash(root .. 'model:' .. q), inlet = 0}
+  local spilled = redis.call('ZRANGE', root .. 'spill:' .. q, 0, 0, 'WITHSCORES')
+  out.queues[q].spill_oldest = spilled[2] and to_ms(tonumber(spilled[2])) or false
+  out.queues[q].blocked_keys_known = redis.call('ZCARD', root .. 'blocked:' .. q)
+  out.queues[q].blocked_keys = out.queues[q].blocked_keys_known > 0 and blocked_keys(q, KEYS_SHOWN) or {}
   local names = redis.call('ZREVRANGE', root .. 'tenants:' .. q, 0, shown - 1)
   for _, n in ipairs(names) do
     local oldest_own = redis.call('ZSCORE', root .. 'heads:' .. q, n)

@@ -1,4 +1,5 @@
--- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers, idle tenants.
+-- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers, idle
+-- tenants; and lets the keys go on whose first job is gone.
 -- KEYS  1 root of the gate
 -- ARGV  1 how many of each at most   2.. queue names
 -- Reply msgpack {now, how many were removed}
@@ -21,8 +22,28 @@ if #silent > 0 then
   redis.call('HDEL', root .. 'worker', unpack(silent))
   removed = removed + #silent
 end
+local kept_s = tonumber(redis.call('HGET', root .. 'settings', 'retention_s') or RETENTION_S)
+local dropped = redis.call('ZRANGEBYSCORE', root .. 'dropped:at', '-inf', now - kept_s * 1000, 'LIMIT', 0, most)
+if #dropped > 0 then
+  redis.call('ZREM', root .. 'dropped:at', unpack(dropped))
+  redis.call('HDEL', root .. 'dropped', unpack(dropped))
+  removed = removed + #dropped
+end
+-- A key whose first job is gone (its record deleted, or ended without a word to the key) goes on with the next.
+local PENDING = {waiting = true, delayed = true, leased = true}
+local function mend_key(q, member)
+  local key = root .. 'order:' .. q .. '|' .. member
+  local first = redis.call('ZRANGE', key, 0, 0)[1]
+  local rec = first and read_record(first)
+  if rec and PENDING[rec.s] then return end
+  local size, rest = string.match(member, '^(%d+)|(.*)$')
+  local n = string.sub(rest, 1, tonumber(size))
+  let_next_pass(first or '', {q = q, n = n, ok = string.sub(rest, tonumber(size) + 2)})
+  removed = removed + 1
+end
 for i = 2, #ARGV do
   local q = ARGV[i]
+  for _, member in ipairs(redis.call('ZRANGE', root .. 'blocked:' .. q, 0, 99)) do mend_key(q, member) end
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
     local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'in_flight', 'held')
@@ -33,4 +54,5 @@ for i = 2, #ARGV do
     end
   end
 end
+flush()
 return cmsgpack.pack({now, removed})

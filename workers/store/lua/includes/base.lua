@@ -72,8 +72,10 @@ local POLICY_FIELDS = {'version', 'max_count', 'max_bytes', 'max_cost_ms', 'max_
   'strict_rank', 'reserved_slots', 'max_in_flight', 'age_ceiling_s', 'saturated_share', 'admit_while_draining',
   'tenant_share', 'max_deliveries', 'lease_s', 'sample_rate', 'unknown_task_grace_s', 'quarantine_max_count',
   'max_wait_s', 'quarantine_max_bytes', 'may_coalesce', 'block_s', 'high_mark', 'rate_limits',
-  'payload_class'}
-local WORDS = {on_full = true, order = true, rate_limits = true, payload_class = true}
+  'payload_class', 'low_mark', 'objective_s', 'degrade_to', 'degrade_queue', 'degrade_reserve', 'spill_max_count',
+  'spill_max_bytes', 'spill_max_age_s'}
+local WORDS = {on_full = true, order = true, rate_limits = true, payload_class = true, degrade_to = true,
+  degrade_queue = true}
 local function policy_of(q)
   local p = policies[q]
   if p == nil then
@@ -165,6 +167,12 @@ end
 -- Operations of one ordering key run one at a time in order of acceptance, over retries: the first of
 -- them stands in the line, the others are parked here and counted as waiting.
 local function order_key(rec) return root .. 'order:' .. rec.q .. '|' .. owned(rec.n, rec.ok) end
+-- blocked:Q holds the keys that have parked operations, by the place of the first parked one.
+local function index_blocked(rec)
+  local second = redis.call('ZRANGE', order_key(rec), 1, 1, 'WITHSCORES')
+  if second[1] then redis.call('ZADD', root .. 'blocked:' .. rec.q, second[2], owned(rec.n, rec.ok))
+  else redis.call('ZREM', root .. 'blocked:' .. rec.q, owned(rec.n, rec.ok)) end
+end
 local function enqueue_in_order(id, rec, due, score)
   if rec.ok then
     redis.call('ZADD', order_key(rec), score, id)
@@ -174,6 +182,7 @@ local function enqueue_in_order(id, rec, due, score)
       bump(rec.q, rec.n, 'depth', 1)
       bump(rec.q, rec.n, 'cost_ms', rec.c)
       bump(rec.q, rec.n, 'bytes', rec.b)
+      index_blocked(rec)
       return
     end
   end
@@ -184,6 +193,7 @@ local function let_next_pass(id, rec)
   redis.call('ZREM', key, id)
   for _ = 1, 10 do
     local after = redis.call('ZRANGE', key, 0, 0)[1]
+    index_blocked(rec)
     if not after then return end
     local waiting = read_record(after)
     if waiting then
@@ -198,14 +208,33 @@ local function let_next_pass(id, rec)
       end
       return
     end
+    -- A parked one whose record was deleted from under the gate; what it cost is not known any more.
     redis.call('ZREM', key, after)
+    bump(rec.q, rec.n, 'depth', -1)
+    bump(rec.q, rec.n, 'bytes', -redis.call('HSTRLEN', root .. 'payloads', after))
+    bump(rec.q, rec.n, 'lost', 1)
+    redis.call('HDEL', root .. 'payloads', after)
   end
+end
+
+-- The spill: accepted jobs that stand outside the queue's bounds until there is room (includes/spill.lua).
+local function spill_key(q, n) return root .. 'spill:' .. q .. '|' .. n end
+local function leave_spill(id, q, n, bytes)
+  redis.call('ZREM', root .. 'spill:' .. q, id)
+  redis.call('ZREM', spill_key(q, n), id)
+  if redis.call('EXISTS', spill_key(q, n)) == 0 then redis.call('ZREM', root .. 'spill:turns:' .. q, n) end
+  bump(q, n, 'delayed', -1)
+  bump(q, n, 'spilled', -1)
+  bump(q, n, 'spilled_bytes', -bytes)
 end
 
 -- Takes a pending operation out of wherever it waits. False where it does not wait (any more).
 local function withdraw(id, rec)
   local q, n = rec.q, rec.n
-  if rec.s == 'waiting' then
+  if rec.s == 'spilled' then
+    leave_spill(id, q, n, rec.b)
+    return true
+  elseif rec.s == 'waiting' then
     redis.call('ZREM', ready_key(q, n), id)
     refresh_line(q, n)
   elseif rec.s == 'delayed' then
@@ -284,6 +313,10 @@ local function finish(id, rec, status, at)
   rec.rp = now
   rec.nx = nil
   bump(rec.q, rec.n, status, 1)
+  if rec.ob and status ~= 'cancelled' and status ~= 'superseded' then
+    bump(rec.q, rec.n, 'promised', 1)
+    if status == 'succeeded' and rec.cm <= rec.ob then bump(rec.q, rec.n, 'in_objective', 1) end
+  end
   redis.call('HDEL', root .. 'payloads', id .. ':next')
   if not rec.qd then redis.call('HDEL', root .. 'payloads', id) end
   if status == 'cancelled' or status == 'superseded' then bury(id) end
@@ -300,6 +333,20 @@ local function quarantine(id, rec, reason, at)
   redis.call('ZADD', root .. 'spool', now, id)
   redis.call('HSET', root .. 'quarantined', id, cmsgpack.pack(rec))
   finish(id, rec, 'failed', at)
+end
+
+-- Accepted stays accepted: what comes back to a queue that is full by now is counted, not refused.
+local function note_over_bound(rec)
+  local p, q = policy_or_default(rec.q), rec.q
+  if not (p.max_count or p.max_bytes or p.max_cost_ms) then return end
+  local names = {'depth', 'delayed', 'spilled', 'bytes', 'cost_ms'}
+  local row, coming = redis.call('HMGET', totals_key(q), unpack(names)), bumps[totals_key(q)] or {}
+  local has = {}
+  for i, name in ipairs(names) do has[name] = (tonumber(row[i]) or 0) + (coming[name] or 0) end
+  if (p.max_count and has.depth + has.delayed - has.spilled > p.max_count)
+    or (p.max_bytes and has.bytes > p.max_bytes) or (p.max_cost_ms and has.cost_ms > p.max_cost_ms) then
+    bump(q, rec.n, 'over_bound', 1)
+  end
 end
 
 -- Back to its line after a delivery that came to nothing: class, tenant and age are kept.
@@ -320,6 +367,7 @@ local function give_back(id, rec)
   else
     enqueue(rec.q, rec.n, id, rec, nil, to_score(rec.e or rec.a))
   end
+  note_over_bound(rec)
   write_record(id, rec)
 end
 
