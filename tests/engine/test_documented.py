@@ -62,6 +62,7 @@ def make_busy(store: Store) -> None:
         store.admit([an_offer()])
     limit = {"per": "tenant", "kind": "fixed_window", "limit": 9, "window_s": 3600, "where": "gate"}
     store.publish_policy("critical", {"rate_limits": [limit]}, version=2)
+    store.admit([an_offer("critical")])
     store.publish_policy("critical", {"max_count": 1, "on_full": "drop_newest"}, version=2)
     store.admit([an_offer("critical"), an_offer("critical")])
     store.publish_policy("critical", {"max_count": 1, "on_full": "spill", "spill_max_count": 1}, version=3)

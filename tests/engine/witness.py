@@ -15,6 +15,7 @@ from celery import Celery, Task, chord
 from celery.exceptions import Ignore, Reject
 
 from workers import install
+from workers.transport import delivery
 
 BROKER, FILE = "WITNESS_BROKER", "WITNESS_FILE"
 
@@ -103,6 +104,25 @@ def reject(name: str, requeue: bool = False) -> str:
     return name
 
 
+def put_back(name: str) -> None:
+    write("start", name)
+    raise Reject("not mine", requeue=True)
+
+
+def cheap(name: str, *_: Any) -> str:
+    write("cheap", name)
+    return "cheap"
+
+
+def careful(name: str, seconds: float) -> None:
+    """Asks before its effect whether it is still wanted."""
+    write("start", name)
+    write("left", str(delivery.remaining_s() is not None))
+    time.sleep(seconds)
+    delivery.before_effect(name)
+    write("effect", name)
+
+
 def replace(self: Task, name: str, many: bool = False) -> Any:
     write("start", name)
     tasks = self.app.tasks
@@ -149,7 +169,20 @@ def build_app(broker: str) -> Celery:
         redis_socket_timeout=5,
         result_expires=600,
     )
-    for function in (note, take_all, fail, fail_without_words, ignore, reject, die, give_much):
+    plain = (
+        note,
+        take_all,
+        fail,
+        fail_without_words,
+        ignore,
+        reject,
+        put_back,
+        die,
+        give_much,
+        cheap,
+        careful,
+    )
+    for function in plain:
         app.task(name=f"w.{function.__name__}")(function)
     for function in (retry, retry_too_often, replace, spawn):
         app.task(name=f"w.{function.__name__}", bind=True)(function)

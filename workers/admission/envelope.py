@@ -94,7 +94,8 @@ def restore(
         headers["root_id"] = op_id
     headers.update(small["h"])
     headers["id"] = op_id
-    headers["task"] = task
+    if "task" in headers:
+        headers["task"] = task
     headers["eta"] = None
     headers["sluicegate_epoch"] = epoch
     headers["sluicegate_taken_at"] = time.time()

@@ -52,7 +52,7 @@ class Promises:
             first = point
 
     def window(self, queue: str, length_ms: int) -> tuple[int, int, int] | None:
-        """(promised, in objective, ms covered) over the last `length_ms`; None before two points."""
+        """(promised, in objective, ms covered) of the last `length_ms`; None before two points"""
         if len(self.points) < 2:
             return None
         at_ms, newest = self.points[-1]
@@ -64,7 +64,7 @@ class Promises:
 
 
 def attainment(policy: Mapping[str, Any], promises: Promises, queue: str) -> dict[str, Any] | None:
-    """The measured share of settled jobs that kept the promise, and its burn rates; None without a promise."""
+    """The measured share of settled jobs that kept the promise, and its burn rates; None without one."""
     promised_s, share = policy.get("objective_s"), policy.get("objective_share")
     if promised_s is None or share is None:
         return None

@@ -262,6 +262,7 @@ for i = 5, #ARGV, 2 do
       elseif not exempt and v.policy.on_full == 'degrade' and SHEDS[reason or ''] then
         local to, less = degraded(o, q, v)
         if to then
+          o.pc = o.pc or v.policy.payload_class or 'internal' -- its arguments are what they were
           o.df, o.t, o.q = {t = o.t, q = q, r = reason}, v.policy.degrade_to, to
           reason, cost, q, v = nil, less, to, view(to)
         end
