@@ -19,7 +19,7 @@ from workers.store import Offer
 
 from ..access.caller import Caller
 from ..queries.engine import celery_app
-from ..queries.known_queues import known_queues
+from ..queries.known_queues import has_policy
 from .problems import Problem
 from .schemas import Job
 
@@ -95,7 +95,7 @@ def check_place(caller: Caller, job: Job) -> str:
     if not caller.may_submit_task(job.task):
         raise Problem(403, "forbidden", f"This key may not submit {job.task!r}.", field="task")
     queue = job.queue or _own_queue(job)
-    if queue not in known_queues():
+    if not has_policy(queue):
         raise Problem(422, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
     if not caller.may_submit_to(queue):
         raise Problem(403, "forbidden", f"This key may not submit to {queue!r}.", field="queue", queue=queue)
@@ -126,7 +126,7 @@ def _own_queue(job: Job) -> str:
     if not named:
         route: dict[str, Any] = app.amqp.router.route({}, job.task, job.args, job.kwargs)
         named = getattr(route.get("queue"), "name", route.get("queue"))
-    return str(named) if named in known_queues() else DEFAULT_QUEUE
+    return str(named) if named and has_policy(str(named)) else DEFAULT_QUEUE
 
 
 def _replay_until(job: Job) -> int | None:

@@ -13,10 +13,15 @@ FRESH_S = 2.0
 _seen: tuple[float, frozenset[str]] = (0.0, frozenset())
 
 
-def known_queues() -> frozenset[str]:
+def has_policy(queue: str) -> bool:
+    """Whether a queue has a policy; one that was made a moment ago, by whichever process, counts."""
+    return queue in known_queues() or queue in known_queues(fresh_s=0.0)
+
+
+def known_queues(*, fresh_s: float = FRESH_S) -> frozenset[str]:
     global _seen
     at, names = _seen
-    if not names or time.monotonic() - at > FRESH_S:
+    if not names or time.monotonic() - at > fresh_s:
         try:
             names = desk.ask(_read)
         except DatabaseAway:

@@ -166,13 +166,28 @@ def read_result(operation_id: str) -> tuple[Any, str]:
         return None, "the result backend cannot be read"
     if raw is None:
         return None, "not kept: it has expired, or the task ignores its result"
+    not_numbers: list[str] = []
     try:
-        result = json.loads(raw).get("result")
-    except (ValueError, AttributeError):
+        # JSON as Python writes it may hold NaN and halves of characters; an answer must not.
+        stored = json.loads(raw, parse_constant=not_numbers.append)
+        result = _whole_characters(stored.get("result"))
+    except (ValueError, AttributeError, RecursionError):
         return None, "it is not JSON"
     if isinstance(result, dict) and LEFT_OUT in result:
         return None, f"not kept: {result[LEFT_OUT]}"
+    if not_numbers:
+        return result, f"it holds {', '.join(sorted(set(not_numbers)))}, shown as null"
     return result, ""
+
+
+def _whole_characters(value: Any) -> Any:
+    """The same value, with a mark in place of each half of a character."""
+    text = json.dumps(value, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.loads(text.encode("utf-8", "replace"))
+    return value
 
 
 def _capped_error(error: dict[str, str] | None) -> dict[str, str] | None:

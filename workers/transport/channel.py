@@ -73,6 +73,9 @@ class QoS(stock.QoS):
         if not held.taken and held.outcome is None:
             # Celery acks what it cannot decode. No request was made of it, so it did not run.
             self._refuse_to_run(held)
+        elif held.outcome == "lost":
+            # Celery acks a job whose process is gone only where its success had been stored.
+            held.outcome, held.error = "succeeded", None
         holdings.settle(held, "succeeded")
         virtual.QoS.ack(self, delivery_tag)
 

@@ -18,8 +18,9 @@ from ..store import Claimed, Settlement, Store
 
 logger = logging.getLogger("sluicegate.transport")
 
-#: Seconds between heartbeats. A third of the shortest lease that a policy may ask for.
+#: Longest time between heartbeats in s; under leases shorter than three of it they come faster.
 BEAT_S = 1.0
+BEATS_PER_LEASE = 3
 
 #: Every so many heartbeats a worker also takes back leases that ran out, at most so many at a time: where
 #: no monitor runs, a dead worker's jobs must come back all the same.
@@ -42,6 +43,7 @@ class Held:
     accepted_at_ms: int
     tag: str
     payload_class: str = DEFAULT_CLASS
+    lease_ms: int = 10_000
     taken: bool = False
     started_at_ms: int | None = None
     started_monotonic: float | None = None
@@ -82,9 +84,18 @@ def note_error(held: Held, kind: str, message: str, traceback: str = "") -> None
     error = {
         "type": kind[:200],
         "message": scrub_text(message[:MAX_MESSAGE]),
-        "traceback": scrub_text(traceback[-MAX_TRACEBACK:]),
+        "traceback": scrub_text(_cut_middle(traceback)),
     }
     held.error = redact_error(error, SECRET) if held.payload_class == SECRET else error
+
+
+def _cut_middle(traceback: str) -> str:
+    """Where it was called and where it broke: neither a deep stack nor a long message hides the other."""
+    if len(traceback) <= MAX_TRACEBACK:
+        return traceback
+    half = MAX_TRACEBACK // 2
+    left_out = f"\n... {len(traceback) - 2 * half} characters left out ...\n"
+    return traceback[:half] + left_out + traceback[-half:]
 
 
 @dataclass(slots=True)
@@ -115,6 +126,7 @@ class Holdings:
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._pid = os.getpid()
         self._beats = 0
 
@@ -137,10 +149,13 @@ class Holdings:
             accepted_at_ms=job.accepted_at_ms,
             tag=f"{job.epoch}/{job.id}",
             payload_class=job.payload_class,
+            lease_ms=job.lease_ms,
         )
         with self._lock:
             self._held[held.tag] = held
         self._keep_alive()
+        if job.lease_ms < BEATS_PER_LEASE * BEAT_S * 1000:
+            self._wake.set()  # the next heartbeat might come too late for so short a lease
         return held
 
     def find(self, tag: str) -> Held | None:
@@ -168,12 +183,15 @@ class Holdings:
             logger.warning("%s ended under epoch %s, its lease had passed on: %s", held.id, held.epoch, word)
         return word
 
-    def release(self, *, everything: bool = False) -> int:
-        """Gives back what has not started, or, at the end of the process, all that is held."""
+    def release(self, *, everything: bool = False, was_asked_to_stop: bool = True) -> int:
+        """Gives back what has not started, or, at the end of the process, all that is held.
+
+        What ran in a process that ends unasked may be what ends it: that counts as a delivery.
+        """
         with self._lock:
             given = [h for h in self._held.values() if everything or h.started_at_ms is None]
         for held in given:
-            held.outcome = "released"
+            held.outcome = "released" if was_asked_to_stop or not held.taken else "lost"
             self.settle(held, "released")
         return len(given)
 
@@ -219,9 +237,10 @@ class Holdings:
         """Begins to send heartbeats."""
         self._keep_alive()
 
-    def close(self) -> None:
+    def close(self, *, was_asked_to_stop: bool = True) -> None:
         """Ends the heartbeat, gives back what is held and takes the worker off the list."""
         self._stop.set()
+        self._wake.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(timeout=5)
@@ -230,7 +249,7 @@ class Holdings:
             if self._unsettled:
                 self.store.settle(self._unsettled)
                 self._unsettled = []
-            self.release(everything=True)
+            self.release(everything=True, was_asked_to_stop=was_asked_to_stop)
             self.store.forget_worker(self.about.name)
         except StoreUnavailable as exc:
             logger.warning("cannot say goodbye to the gate (%s); leases will run out", exc.reason)
@@ -244,9 +263,16 @@ class Holdings:
                 self._thread = threading.Thread(target=self._beat_on, name="sluicegate-leases", daemon=True)
                 self._thread.start()
 
+    def _pause_s(self) -> float:
+        """Until the next heartbeat: each lease is renewed three times before it would run out."""
+        with self._lock:
+            shortest_ms = min((held.lease_ms for held in self._held.values()), default=10_000)
+        return min(BEAT_S, shortest_ms / 1000 / BEATS_PER_LEASE)
+
     def _beat_on(self) -> None:
         away = False
         while True:
+            self._wake.clear()
             try:
                 self.beat()
                 away = False
@@ -256,5 +282,6 @@ class Holdings:
                 away = True
             except Exception:
                 logger.exception("a heartbeat failed")
-            if self._stop.wait(BEAT_S):
+            self._wake.wait(self._pause_s())
+            if self._stop.is_set():
                 return

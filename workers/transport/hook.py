@@ -12,6 +12,7 @@ from celery import Celery, canvas, signals
 from celery.app.amqp import AMQP
 from celery.local import maybe_evaluate
 from celery.utils.imports import symbol_by_name
+from celery.worker import state
 from celery.worker.request import Request
 from kombu.exceptions import OperationalError
 from kombu.utils.objects import cached_property
@@ -292,5 +293,8 @@ def _start_beating(sender: Any = None, **_: Any) -> None:
 
 @signals.worker_shutdown.connect
 def _give_back(sender: Any = None, **_: Any) -> None:
+    # None and False: nobody asked. Zero is an exit code, and a request.
+    words = (state.should_stop, state.should_terminate)
+    asked = any(word is not None and word is not False for word in words)
     for holdings in registry.own_holdings():
-        holdings.close()
+        holdings.close(was_asked_to_stop=asked)

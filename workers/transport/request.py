@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from billiard.einfo import ExceptionInfo
 from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.utils.serialization import UnpickleableExceptionWrapper
 from celery.worker.request import Request
 
 from ..privacy.redact import redact_error, redact_result
@@ -19,6 +21,27 @@ def _text(value: Any) -> str:
         return str(value)
     except Exception as exc:  # noqa: BLE001 - a task's own exception may raise anything
         return f"(unprintable {type(value).__name__}: {type(exc).__name__})"
+
+
+def _kind(exc: BaseException) -> str:
+    """The name of a failure's own class; what could not be pickled comes in a wrapper."""
+    return exc.exc_cls_name if isinstance(exc, UnpickleableExceptionWrapper) else type(exc).__name__
+
+
+def _aimed_at_the_process(exc: BaseException) -> BaseException | None:
+    """What a job raised to end more than itself, or what Celery takes for that."""
+    if isinstance(exc, WorkerLostError):
+        # The threads and solo pools call it a lost worker; no process was.
+        exc = exc.__context__ or exc
+    return exc if isinstance(exc, MemoryError) or not isinstance(exc, Exception) else None
+
+
+def _as_failure(exc: BaseException) -> ExceptionInfo:
+    """The same as a failure that ends neither this process nor the one that waits for the result."""
+    try:
+        raise RuntimeError(f"the job raised {type(exc).__name__}({_text(exc)[:200]})")
+    except RuntimeError:
+        return ExceptionInfo()
 
 
 class GateRequest(Request):
@@ -36,6 +59,10 @@ class GateRequest(Request):
 
         @functools.wraps(inner)
         def on_success(self: GateRequest, failed__retval__runtime: Any, **kw: Any) -> Any:
+            if isinstance(failed__retval__runtime, ExceptionInfo):
+                # The threads and solo pools hand on like this what is no Exception. Celery's own handler
+                # cannot take it apart; the job would stay running, and its slot taken, for ever.
+                return self.on_failure(failed__retval__runtime, return_ok=True)
             failed, retval, runtime = failed__retval__runtime
             held = self._held
             if held is not None:
@@ -81,7 +108,7 @@ class GateRequest(Request):
         if held is not None:
             held.outcome = "retry"
             cause = getattr(exc_info.exception, "exc", None) or exc_info.exception
-            note_error(held, type(cause).__name__, _text(cause), _text(exc_info.traceback))
+            note_error(held, _kind(cause), _text(cause), _text(exc_info.traceback))
         super().on_retry(exc_info)
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
@@ -89,7 +116,14 @@ class GateRequest(Request):
         exc = getattr(exc_info.exception, "exc", None) or exc_info.exception
         finally_lost = False
         if held is not None and held.outcome is None:
-            if isinstance(exc, Retry):
+            aimed = None if self._already_cancelled or self._already_revoked else _aimed_at_the_process(exc)
+            if aimed is not None:
+                held.outcome = "failed"
+                note_error(held, type(aimed).__name__, _text(aimed), _text(exc_info.traceback))
+                exc_info = _as_failure(aimed)
+                # The child has told the result of a MemoryError already; of the others nobody has.
+                return_ok = isinstance(aimed, MemoryError)
+            elif isinstance(exc, Retry):
                 pass  # on_retry notes it
             elif isinstance(exc, Ignore):
                 held.outcome = "ignored"
@@ -97,7 +131,7 @@ class GateRequest(Request):
                 self._note_reject(held, exc, exc_info)
             elif isinstance(exc, Terminated):
                 held.outcome = "cancelled"
-            elif isinstance(exc, (WorkerLostError, SystemExit, KeyboardInterrupt)):
+            elif isinstance(exc, WorkerLostError):
                 held.outcome = "lost"
                 finally_lost = held.is_last_delivery
                 note_error(held, "WorkerLost", _text(exc))
@@ -105,9 +139,9 @@ class GateRequest(Request):
                 held.outcome = "failed"
                 if isinstance(exc, TimeLimitExceeded):
                     held.quarantine_reason = "time_limit"
-                note_error(held, type(exc).__name__, _text(exc), _text(exc_info.traceback))
+                note_error(held, _kind(exc), _text(exc), _text(exc_info.traceback))
         super().on_failure(exc_info, send_failed_event=send_failed_event, return_ok=return_ok)
-        if finally_lost:
+        if finally_lost and held is not None and held.outcome == "lost":
             # Redelivery ends here: who waits for the result must be told.
             self.task.backend.mark_as_failure(
                 self.id, exc, request=self._context, store_result=self.store_errors
@@ -120,7 +154,7 @@ class GateRequest(Request):
         # Task.retry() turns a publish that failed into Reject; its cause says more than "rejected".
         cause = exc.__cause__ or exc.__context__ or exc.reason or exc
         held.outcome, held.quarantine_reason = "failed", "rejected"
-        note_error(held, type(cause).__name__, _text(cause), _text(exc_info.traceback))
+        note_error(held, _kind(cause), _text(cause), _text(exc_info.traceback))
 
     def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
         if self._held is not None:

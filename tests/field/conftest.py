@@ -1,0 +1,44 @@
+"""What do these tests share? One installation, and its own jobs beside the drills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.support.stack import Stack
+
+from .house import House
+
+
+@pytest.fixture(scope="session")
+def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
+    stack = gate_up(name="field", SLUICEGATE_WORKERS="2", SLUICEGATE_IMPORTS="tests.field.jobs")
+    house = House(stack)
+    for queue in ("critical", "urgent", "normal", "bulk"):
+        house.put_policy(queue, lease_s=1)
+    yield house
+    house.close()
+
+
+@pytest.fixture(scope="session")
+def pools(house: House) -> Iterator[dict[str, str]]:
+    """A queue for each kind of pool, served by a live worker of that kind; `urgent` is served by two."""
+    queues = {"prefork": "normal"} | {pool: house.make_queue(lease_s=1) for pool in ("threads", "solo")}
+    kept = house.start_workers((f"{queues['threads']},urgent", "threads", 2), (queues["solo"], "solo", 1))
+    house.workers.clear()
+    yield queues
+    for worker in kept:
+        assert worker.process.poll() is None, f"the worker {worker.name} did not live"
+        worker.kill()
+
+
+@pytest.fixture(autouse=True)
+def leave_no_worker(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A worker that a test started ends with it."""
+    yield
+    if "house" in request.fixturenames:
+        house: House = request.getfixturevalue("house")
+        for worker in house.workers:
+            worker.kill()
+        house.workers.clear()
