@@ -91,7 +91,8 @@ def band(load: Load, outlook: Outlook) -> tuple[float, float] | None:
     if net > 0:
         served_error = served**2 / load.completed_n if load.completed_n else (0.15 * served) ** 2
         arriving_error = arriving**2 / max(1, load.arrivals_n)
-        spread += (served_error + arriving_error) / net**2
+        # The square of a very small lead is zero: then nothing is known of its time.
+        spread += (served_error + arriving_error) / net**2 if net**2 else math.inf
     if outlook.flow.starved_by:
         spread += 0.04  # what goes first must end first, and is known no better than this
     if load.service_from == "estimate":
