@@ -88,6 +88,14 @@ class ReplayChoice(Choice):
     override_expired: bool = False
 
 
+class DeletionOrder(Strict):
+    """A tag, a tenant, or a tag of one tenant."""
+
+    tag: Tag | None = None
+    tenant: Name | None = None
+    reason: Reason
+
+
 class WhyNeeded(Strict):
     reason: Reason
 

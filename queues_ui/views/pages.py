@@ -25,6 +25,7 @@ PAGES: Final = {
     "policies/": "pages/policies.html",
     "workers/": "pages/workers.html",
     "tenants/": "pages/tenants.html",
+    "privacy/": "pages/privacy.html",
 }
 
 View = Callable[..., HttpResponse]

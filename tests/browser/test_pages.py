@@ -26,6 +26,7 @@ PAGES = (
     "/quarantine/",
     "/workers/",
     "/tenants/",
+    "/privacy/",
     "/alerts/",
     "/policies/",
     "/audit/",

@@ -100,7 +100,8 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
             settled.add(op_id)
             held[place]["settled:" + state] += 1
             continue
-        wanted_payloads.add(op_id)
+        if "xd" not in rec:
+            wanted_payloads.add(op_id)
         if "nx" in rec:
             wanted_payloads.add(op_id + ":next")
             if state != "leased":

@@ -83,6 +83,7 @@ class Job:
     cancel_asked: bool = False
     started: bool = False
     expired: bool = False
+    erased: bool = False  # deleted by request; one that ran then is asked to stop and keeps nothing
     due: bool = False  # delayed, and its time has come
     run_out: bool = False  # leased, and its lease has ended
     promised: bool = False
@@ -387,7 +388,11 @@ class GateMachine(RuleBasedStateMachine):
             delay_ms=delay_ms,
             cost_ms=1,
         )
-        assert self.store.admit([offer])[0].accepted
+        verdict = self.store.admit([offer])[0]
+        assert verdict.accepted
+        if job.erased:
+            assert verdict.duplicate_of == op_id
+            return
         job.successor = (offer.retries, size, delayed)
 
     @precondition(lambda self: self.links)
@@ -399,7 +404,7 @@ class GateMachine(RuleBasedStateMachine):
         over = bool(self.bounds_passed(offer) - {"rate"})
         assert self.store.admit([offer])[0].accepted
         self.enter(offer, over_bound=over, is_link=True)
-        if parent.cancel_asked or parent.state == "cancelled":
+        if parent.cancel_asked or parent.erased or parent.state == "cancelled":
             self.end(link, "cancelled")
 
     def refuse_locally(self, data: st.DataObject) -> None:
@@ -563,7 +568,7 @@ class GateMachine(RuleBasedStateMachine):
             self.back(op_id, delayed=delay is not None)
             assert word == "returned"
         else:
-            if outcome == "failed":
+            if outcome == "failed" and not job.erased:
                 self.count(job, "quarantined")
             self.end(op_id, "succeeded" if outcome == "ignored" else outcome)
             assert word == ("quarantined" if outcome == "failed" else "settled")
@@ -711,6 +716,24 @@ class GateMachine(RuleBasedStateMachine):
         else:
             assert reply.result == ("cancelled" if job.state == "cancelled" else "settled")
             assert reply.status == job.state
+
+    @precondition(lambda self: len(self.jobs) > 5)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        op_ids = data.draw(st.lists(st.sampled_from(sorted(self.jobs)), min_size=1, max_size=3, unique=True))
+        for gone in self.store.erase("receipt", op_ids):
+            job = self.jobs[gone.id]
+            if job.erased:
+                assert gone.place == "again"
+            elif job.state in ("waiting", "delayed"):
+                assert gone.place == job.state
+                self.end(gone.id, "cancelled")
+            elif job.state == "leased":
+                assert gone.place == "running"
+                job.cancel_asked, job.successor = True, None
+            else:
+                assert gone.place in ("settled", "held")
+            job.erased = True
 
     def cancel_what_is_of_another(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))

@@ -12,6 +12,7 @@ from queues_ui.queries import engine
 from workers.actions import bootstrap
 from workers.actions.gate import redis_now_ms
 from workers.exceptions import StoreUnavailable
+from workers.loops.deleter import Deleter
 from workers.loops.facts import read_facts
 from workers.loops.recorder import Recorder
 from workers.loops.retention import forget_payloads
@@ -258,3 +259,41 @@ class TestSuspension:
         call_command("tenant", "resume", "acme")
         said = capsys.readouterr().out
         assert "suspended, held: 0 jobs" in said and "acme\tby" in said and "resumed, let go: 0" in said
+
+
+class TestDeletion:
+    def test_an_admin_orders_it_and_reads_the_receipt(self, api, admin_api, gate):
+        op_id = submit(api, tags=["person:alice"])
+        ordered = admin_api.post("/deletions", {"tag": "person:alice", "reason": "art. 17"})
+        assert ordered.status_code == 202
+        loop = Deleter(gate)
+        for _ in range(4):
+            loop.tick()
+        receipt = admin_api.get(ordered.json()["status_url"].removeprefix("/api/v1")).json()
+        assert (receipt["state"], receipt["counts"]["waiting"]) == ("done", 1)
+        assert receipt["ended_at_ms"] >= receipt["began_at_ms"]
+        found = admin_api.get("/deletions?tag=person:alice").json()["deletions"]
+        assert [row["id"] for row in found] == [receipt["id"]]
+        shown = api.get(f"/jobs/{op_id}").json()
+        assert (shown["status"], shown["deletion"], shown["tags"]) == ("cancelled", receipt["id"], [])
+
+    def test_a_stored_result_goes_too(self, api, admin_api, gate):
+        op_id = submit(api, tags=["t"])
+        end(gate, result=MARK)
+        admin_api.post("/deletions", {"tag": "t", "reason": "r"})
+        loop = Deleter(gate)
+        for _ in range(4):
+            loop.tick()
+        assert MARK not in api.get(f"/jobs/{op_id}").content.decode()
+        assert not list(gate.client.scan_iter(f"*{op_id}*"))
+
+    def test_it_is_for_admins_and_says_what_it_needs(self, api, admin_api, gate, logged_in):
+        for session in (api, logged_in("operator")):
+            assert session.post("/deletions", {"tag": "t", "reason": "r"}).status_code == 403
+            assert session.get("/deletions").status_code == 403
+        assert (
+            logged_in("admin", token=False).post("/deletions", {"tag": "t", "reason": "r"}).status_code == 403
+        )
+        for body, field in (({"reason": "r"}, "tag"), ({"tag": "t", "reason": " "}, "reason")):
+            answer = admin_api.post("/deletions", body)
+            assert (answer.status_code, answer.json()["field"]) == (422, field)

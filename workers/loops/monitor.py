@@ -16,6 +16,7 @@ from django.db import close_old_connections
 from ..store import Store
 from . import (
     alerter,
+    deleter,
     facts,
     governor,
     historian,
@@ -95,6 +96,7 @@ class Monitor:
             ),
             Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1),
             Loop("publisher", publisher.INTERVAL_S, publisher.Publisher(store).tick, burst=1),
+            Loop("deleter", deleter.INTERVAL_S, deleter.Deleter(store).tick, burst=1),
             Loop("retention", retention.INTERVAL_S, retention.Retention(store).tick, burst=1),
         ]
 

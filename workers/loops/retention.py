@@ -55,7 +55,7 @@ class Retention:
                 )
                 drop(queue, old.values_list("pk", flat=True)[:5000], why=f"held for more than {age_s:g} s")
         forget_payloads(now_ms)
-        settled = (QuarantinedJob.REPLAYED, QuarantinedJob.DISCARDED)
+        settled = (QuarantinedJob.REPLAYED, QuarantinedJob.DISCARDED, QuarantinedJob.DELETED)
         horizon_ms = now_ms - SETTLED_QUARANTINE_DAYS * 86_400_000
         QuarantinedJob.objects.filter(state__in=settled, quarantined_at_ms__lt=horizon_ms).delete()
         JournalEntry.objects.filter(at__lt=now - timedelta(days=JOURNAL_DAYS)).delete()

@@ -2,6 +2,7 @@
 
 from .alert import Alert, AlertDelivery, AlertRule
 from .api_key import ApiKey
+from .deletion import Deletion
 from .journal import JournalEntry
 from .policy_version import PolicyVersion
 from .quarantined_job import QuarantinedJob
@@ -15,6 +16,7 @@ __all__ = [
     "AlertDelivery",
     "AlertRule",
     "ApiKey",
+    "Deletion",
     "JournalEntry",
     "PolicyVersion",
     "QuarantinedJob",

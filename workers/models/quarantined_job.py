@@ -7,7 +7,8 @@ from ..privacy.classes import DEFAULT_CLASS
 
 class QuarantinedJob(models.Model):
     HELD, REPLAYING, REPLAYED, DISCARDED = "held", "replaying", "replayed", "discarded"
-    STATES = [(s, s) for s in (HELD, REPLAYING, REPLAYED, DISCARDED)]
+    DELETED = "deleted"  # the row stays for the lineage, without anything that the job carried
+    STATES = [(s, s) for s in (HELD, REPLAYING, REPLAYED, DISCARDED, DELETED)]
 
     op_id = models.CharField(max_length=255, unique=True)
     task = models.CharField(max_length=255, blank=True, db_index=True)
@@ -40,6 +41,11 @@ class QuarantinedJob(models.Model):
         indexes = [
             models.Index(fields=["state", "queue", "quarantined_at_ms"], name="quarantine_state_queue_at")
         ]
+
+    @property
+    def deletion(self) -> str | None:
+        """The receipt by which what it carried was deleted."""
+        return self.payload_gone.removeprefix("deletion ") if self.state == self.DELETED else None
 
     def __str__(self) -> str:
         return f"{self.op_id} ({self.reason})"

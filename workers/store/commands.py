@@ -76,6 +76,17 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
+class Erased:
+    """``place``: waiting, delayed, running, held, settled, again or unknown (see erase.lua)."""
+
+    id: str
+    place: str
+    task: str
+    worker: str
+    started_at_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CancelReply:
     """``result``: cancelled, requested (it runs and was asked to stop), settled or unknown."""
 
@@ -364,6 +375,21 @@ class Store:
     def write_settings(self, settings: Mapping[str, float]) -> None:
         """Settings that scripts read: retention_s."""
         self._call("HSET", self.root + "settings", *[x for pair in settings.items() for x in pair])
+
+    # deletion
+
+    def scan_records(self, cursor: int, *, count: int = 1000) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
+        """Some records and where to go on; 0 when all were seen. What is there from begin to end is seen."""
+        cursor, rows = self._call("HSCAN", self.root + "ops", cursor, "COUNT", count)
+        pairs = rows.items() if isinstance(rows, dict) else _pairs(rows)
+        return int(cursor), [(_str(op_id), scripts.unpack(raw)) for op_id, raw in pairs]
+
+    def erase(self, receipt: str, ids: Sequence[str]) -> list[Erased]:
+        """Removes what operations carry, in the name of a receipt; where each was."""
+        if not ids:
+            return []
+        _, rows = self._run("erase", receipt, *ids)
+        return [Erased(row[0], row[1], row[2], row[3], row[4] or None) for row in _rows(rows)]
 
     # monitor
 

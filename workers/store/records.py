@@ -44,6 +44,7 @@ class Operation:
     payload_class: str = DEFAULT_CLASS
     degraded_from: dict[str, str] | None = None
     refused_by: str | None = None  # the bound, of an offer that was dropped without an error
+    deletion: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
         payload_class=row.get("pc") or DEFAULT_CLASS,
         degraded_from=_asked(row.get("df")),
         refused_by=row.get("rf"),
+        deletion=row.get("xd"),
     )
 
 

@@ -193,7 +193,7 @@ for i = 5, #ARGV, 2 do
   local rec = fresh[o.i] or read_record(o.i)
   if rec and rec.ig and rec.s == 'succeeded' and redis.call('HEXISTS', root .. 'links', o.i) == 1 then rec = nil end
   if rec then
-    if rec.s == 'leased' and (o.r or 0) > (rec.r or 0) then
+    if rec.s == 'leased' and (o.r or 0) > (rec.r or 0) and not rec.xd then
       verdict = {o.i, 'retry', q, o, rec}
       accepted[#accepted + 1] = verdict
     else

@@ -306,6 +306,9 @@ end
 local TOMBSTONE_MS = 86400000
 local function bury(id) redis.call('ZADD', root .. 'tombstones', now + TOMBSTONE_MS, id) end
 
+-- What a deletion leaves of a record: enough for the sums, and for whoever asks what became of it.
+local function strip(rec) rec.er = nil; rec.rr = nil; rec.tg = nil; rec.tr = nil end
+
 -- Ends an operation for good. `rec` has left every set already. Status is one of states.TERMINAL.
 local function finish(id, rec, status, at)
   rec.s = status
@@ -320,14 +323,17 @@ local function finish(id, rec, status, at)
   redis.call('HDEL', root .. 'payloads', id .. ':next')
   if not rec.qd then redis.call('HDEL', root .. 'payloads', id) end
   if status == 'cancelled' or status == 'superseded' then bury(id) end
+  if rec.xd then strip(rec) end
   write_record(id, rec)
   redis.call('ZADD', root .. 'settled', now, id)
   if rec.ok then let_next_pass(id, rec) end
+  if rec.xd and rec.ok then rec.ok = nil; write_record(id, rec) end
   forget_settled(20)
 end
 
 -- Ends an operation as failed and holds it in quarantine until the recorder has copied it.
 local function quarantine(id, rec, reason, at)
+  if rec.xd then return finish(id, rec, 'failed', at) end -- deleted while it ran: nothing of it is held
   rec.qd = reason
   bump(rec.q, rec.n, 'quarantined', 1)
   redis.call('ZADD', root .. 'spool', now, id)
