@@ -197,3 +197,10 @@ def try_again(self: Task, countdown_s: float) -> None:
     """Fails at first and is to be tried again after a while."""
     if not self.request.retries:
         raise self.retry(countdown=countdown_s, max_retries=1, exc=ValueError("later"))
+
+
+@shared_task(name="field.note")
+def note(file: str, name: str, seconds: float) -> None:
+    """Says when it starts and when its effect is done."""
+    append(file, f"start {name}", seconds)
+    append(file, f"end {name}")
