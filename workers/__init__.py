@@ -5,7 +5,14 @@ app = Celery(broker="sluicegate://localhost:6379/0")
 sluicegate.install(app)
 """
 
-from .exceptions import AdmissionRefused, HookMissing, OfferError, StoreUnavailable
+from .exceptions import AdmissionRefused, DownstreamDropped, HookMissing, OfferError, StoreUnavailable
 from .transport import install
 
-__all__ = ["AdmissionRefused", "HookMissing", "OfferError", "StoreUnavailable", "install"]
+__all__ = [
+    "AdmissionRefused",
+    "DownstreamDropped",
+    "HookMissing",
+    "OfferError",
+    "StoreUnavailable",
+    "install",
+]

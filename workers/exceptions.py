@@ -44,6 +44,14 @@ class StoreUnavailable(OperationalError):
         return type(self), (self.reason, self.detail)
 
 
+class DownstreamDropped(Exception):
+    """Raised by a task whose downstream turned it away (429, 503) or did not answer in time.
+
+    The limit of calls at a time to that downstream is cut; the job itself ends as it would with any other
+    exception, so name it in ``autoretry_for`` to try again.
+    """
+
+
 class OfferError(ValueError):
     """A message cannot be offered as it is: ``field`` is at fault, ``fix`` says what would do."""
 

@@ -1,9 +1,34 @@
 """Which routes does the API have?"""
 
-from . import alerts, deletions, jobs, journal, keys, modes, policies, quarantine, queues, tenants
+from . import (
+    alerts,
+    deletions,
+    downstreams,
+    jobs,
+    journal,
+    keys,
+    modes,
+    policies,
+    quarantine,
+    queues,
+    tenants,
+)
 from .root import api
 
-for module in (jobs, queues, modes, policies, quarantine, alerts, journal, keys, tenants, deletions):
+MODULES = (
+    jobs,
+    queues,
+    modes,
+    policies,
+    downstreams,
+    quarantine,
+    alerts,
+    journal,
+    keys,
+    tenants,
+    deletions,
+)
+for module in MODULES:
     api.add_router("", module.router)
 
 __all__ = ["api"]

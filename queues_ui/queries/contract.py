@@ -8,6 +8,11 @@ from workers.admission.policy import Policy
 
 RETENTION_S = 3600
 TOMBSTONE_S = 86_400
+ORDERS = {
+    "fifo": "By eligibility within a tenant; tenants take turns by cost.",
+    "lifo": "By eligibility within a tenant; newest first while the mode is saturated.",
+    "edf": "The earliest deadline first within a tenant, without one last; tenants take turns by cost.",
+}
 
 
 def contract_of(queue: str, policy: Policy, *, version: int, durability: str) -> dict[str, Any]:
@@ -24,11 +29,10 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
         "completion": _completion(policy),
         "ordering": {
             "order": policy.order,
-            "statement": "By eligibility within a tenant; tenants take turns by cost."
-            if policy.order == "fifo"
-            else "By eligibility within a tenant; newest first while the mode is saturated.",
+            "statement": ORDERS[policy.order],
             "strict_rank": policy.strict_rank,
             "weight": policy.weight,
+            "controlled_delay": _controlled_delay(policy),
         },
         "bounds": {
             name: getattr(policy, name)
@@ -39,6 +43,8 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
                 "max_age_s",
                 "max_wait_s",
                 "max_in_flight",
+                "max_in_flight_per_task",
+                "downstream",
                 "tenant_share",
             )
         }
@@ -72,6 +78,16 @@ def contract_of(queue: str, policy: Policy, *, version: int, durability: str) ->
             "metrics": "/metrics",
         },
     }
+
+
+def _controlled_delay(policy: Policy) -> str:
+    if policy.codel_target_ms is None or policy.codel_interval_ms is None:
+        return "No job is shed for the time that it has waited."
+    target_ms, interval_ms = policy.codel_target_ms, policy.codel_interval_ms
+    return (
+        f"A job that has waited {interval_ms} ms may be shed at its start; once the queue has not been empty "
+        f"for {interval_ms} ms, one that has waited {target_ms} ms."
+    )
 
 
 def _completion(policy: Policy) -> dict[str, Any]:

@@ -21,6 +21,7 @@ GAUGES: Final = (
     ("bytes", "bytes", 1, "Encoded bytes, waiting and delayed"),
     ("cost_ms", "seconds", 1000, "Estimated work that waits"),
     ("oldest_age_ms", "seconds", 1000, "Age of the oldest eligible job"),
+    ("parked", "jobs", 1, "Waiting jobs set aside by a cap or a downstream of their own"),
     ("consumers", "workers", 1, "Live workers that take this queue"),
     ("slots", "slots", 1, "Slots of those workers"),
 )
@@ -59,6 +60,7 @@ class FrameCollector(Collector):
         yield from _waits(queues)
         yield from _modes(frame, queues)
         yield from _tenants(frame.get("tenants") or [])
+        yield from _downstreams(frame.get("downstreams") or [])
         yield from _installation(frame)
 
 
@@ -85,6 +87,8 @@ def _queue_gauges(queues: list[dict[str, Any]]) -> Iterator[Metric]:
         for limit in q.get("rate_limits") or ()
     ]
     yield _gauge("sluicegate_queue_rate_limit", "The policy's rate limits: jobs in a window", limits)
+    rows = [({"queue": q["name"]}, _number((q.get("share") or {}).get("done"))) for q in queues]
+    yield _gauge("sluicegate_queue_share_of_completions", "Of all runs that ended in the last minute", rows)
     rows = [({"queue": q["name"]}, _number((q.get("drain") or {}).get("seconds"))) for q in queues]
     yield _gauge("sluicegate_queue_drain_modeled_seconds", "Modeled time until the backlog is gone", rows)
 
@@ -135,6 +139,36 @@ def _tenants(tenants: list[dict[str, Any]]) -> Iterator[Metric]:
         "Jobs that wait, by tenant: the largest, and the rest as other",
         [({"tenant": name[:100]}, number) for name, number in shown.items()],
     )
+
+
+def _downstreams(downstreams: list[dict[str, Any]]) -> Iterator[Metric]:
+    if not downstreams:
+        return
+    for field, text in (
+        ("limit", "Calls at a time that the limit allows now"),
+        ("in_flight", "Jobs that call it"),
+    ):
+        rows = [({"downstream": d["name"]}, _number(d.get(field))) for d in downstreams]
+        yield _gauge(f"sluicegate_downstream_{field}", text, rows)
+    for field, text in (
+        ("answered", "Calls answered"),
+        ("dropped", "Calls turned away or timed out"),
+        ("cuts", "Times that the limit was cut"),
+        ("raises", "Times that the limit was raised"),
+    ):
+        rows = [({"downstream": d["name"]}, _number(d.get(field))) for d in downstreams]
+        yield _counter(f"sluicegate_downstream_{field}", text, rows)
+    for field, name, text in (
+        ("latency_ms", "latency", "Percentiles of latency over the last minute"),
+        ("gated_ms", "gated", "The same with the wait at the gate before it"),
+    ):
+        shares = (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99"))
+        quantiles = [
+            ({"downstream": d["name"], "quantile": quantile}, _number((d.get(field) or {}).get(key), 1000))
+            for d in downstreams
+            for key, quantile in shares
+        ]
+        yield _gauge(f"sluicegate_downstream_{name}_seconds", text, quantiles)
 
 
 def _installation(frame: dict[str, Any]) -> Iterator[Metric]:

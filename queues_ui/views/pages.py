@@ -26,6 +26,7 @@ PAGES: Final = {
     "workers/": "pages/workers.html",
     "tenants/": "pages/tenants.html",
     "privacy/": "pages/privacy.html",
+    "downstreams/": "pages/downstreams.html",
 }
 
 View = Callable[..., HttpResponse]

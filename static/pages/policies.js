@@ -93,7 +93,7 @@ function row(f) {
     input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
     input.checked = !!value;
   } else if (f.kind === "word") input = choice((idle[f.name] || f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
-  else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? JSON.stringify(value) : value ?? "", ...disabled }));
+  else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? (value === null ? "" : JSON.stringify(value)) : value ?? "", ...disabled }));
   else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
   input.addEventListener("input", () => change(f, input, node, words));
   inputs.set(f.name, { f, input, node, words });
@@ -120,7 +120,7 @@ function readInput(f, input) {
   if (f.kind === "word") return input.value;
   const text = input.value.trim();
   if (f.kind === "text") return text === "" ? null : text;
-  if (f.kind === "json") { try { return JSON.parse(text || "[]"); } catch { return text; } }
+  if (f.kind === "json") { if (text === "" && f.nullWord) return null; try { return JSON.parse(text || "[]"); } catch { return text; } }
   if (text === "") return f.nullWord ? null : undefined;
   return Number(text);
 }

@@ -105,10 +105,29 @@ function drawMeasures(q) {
     ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
     ["rate limits", q.rate_limits?.length ? q.rate_limits.map(limitWords).join("; ") : h("span", { class: "quiet" }, "none")],
     ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
+    ["share of what is done", shareWords(q.share)],
+    ["bounds from the wait", waitWords(q.promise)],
+    ["downstream", q.downstream ? h("span", {}, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(q.downstream)}/` }, q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
+    ["set aside", q.parked ? `${plural(q.parked, "job")} behind a cap or a downstream of their own` : null],
     ["promise", promise(q.objective)], ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
     ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
   ])]);
+}
+
+/** What was done of all in the last minute, beside what the weights say. @param {any} s */
+function shareWords(s) {
+  if (!s) return null;
+  const said = isKnown(s.done) ? `${percent(s.done)} of all ${count(s.of)} runs ended in the last ${duration(s.over_ms)}, ${percent(s.work)} of their time` : `unknown: ${s.unknown?.done || "nothing ended lately"}`;
+  return `${said}; ${isKnown(s.by_weight) ? `${percent(s.by_weight)} by weight while every class has work` : "served strictly by rank"}`;
+}
+
+/** The sum behind the bounds that follow from max_wait_s. @param {any} p */
+function waitWords(p) {
+  if (!p) return null;
+  const from = { prior: "nothing measured yet: the prior", "last seen": "as last seen, no consumer now", estimate: "estimated cost", nothing: "no service time yet", ever: "all runs so far", "60 s": "the last 60\u00a0s" }[p.from] || p.from;
+  const wait = p.wait_s > p.max_wait_s ? `${duration(p.wait_s * 1000)} (one job's time, more than the ${duration(p.max_wait_s * 1000)} promised)` : duration(p.max_wait_s * 1000);
+  return h("span", {}, h("span", { class: "modeled" }, `${count(p.count)} jobs, ${duration(p.cost_ms)} of work`), ` = ${wait} x ${rate(p.jobs_per_s)} jobs/s, ${duration(p.work_ms_per_s)} of work a second (${Number(p.slots.toPrecision(3))} slots' worth; ${from}); moves by ${percent(p.step_per_s)} a second at most`);
 }
 
 /** Is the completion promise kept? @param {any} o */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -11,11 +12,12 @@ from workers.store import Store, scripts
 _FIELD_OF = {
     "waiting": "depth",
     "blocked": "depth",
+    "parked": "depth",
     "delayed": "delayed",
     "spilled": "delayed",
     "leased": "in_flight",
 }
-_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "spilled", "spilled_bytes")
+_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "parked", "spilled", "spilled_bytes")
 BESIDE = ("started", "quarantined", "redelivered", "over_bound", "degraded", "promised", "in_objective")
 _BASE_MS, _STEPS = 1735689600000, 4096
 
@@ -35,15 +37,20 @@ class Contents:
                     pipe.hgetall(name)
                 elif kind == b"zset":
                     pipe.zrange(name, 0, -1, withscores=True)
+                elif kind == b"set":
+                    pipe.smembers(name)
                 else:
                     pipe.type(name)
             values = pipe.execute()
         self.hashes: dict[str, dict[str, bytes]] = {}
         self.zsets: dict[str, dict[str, float]] = {}
+        self.sets: dict[str, set[str]] = {}
         for name, kind, value in zip(names, kinds, values, strict=True):
             short = name.decode()[len(root) :]
             if kind == b"hash":
                 self.hashes[short] = {k.decode(errors="surrogateescape"): v for k, v in value.items()}
+            elif kind == b"set":
+                self.sets[short] = {m.decode(errors="surrogateescape") for m in value}
             elif kind == b"zset":
                 self.zsets[short] = {m.decode(errors="surrogateescape"): float(s) for m, s in value}
 
@@ -58,6 +65,11 @@ class Contents:
     def names(self, beginning: str) -> list[str]:
         """What follows ``beginning`` in the names of hashes."""
         return [name[len(beginning) :] for name in self.hashes if name.startswith(beginning)]
+
+
+def sets_of_holders(contents: Contents) -> list[str]:
+    """The sets of jobs that hold a downstream's call or a task's place."""
+    return [name for name in contents.sets if name.startswith(("calls:", "running:"))]
 
 
 def records(store: Store) -> dict[str, dict[str, Any]]:
@@ -84,6 +96,8 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
     spilled: dict[tuple[str, str], set[str]] = defaultdict(set)
     blocked: dict[str, set[str]] = defaultdict(set)
     leased: set[str] = set()
+    parked: dict[str, dict[str, int]] = defaultdict(dict)
+    holders: dict[str, set[str]] = defaultdict(set)
     settled: set[str] = set()
     wanted_payloads: set[str] = set()
     lengths = {key: len(value) for key, value in held_now.hashes.get("payloads", {}).items()}
@@ -109,7 +123,19 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
         held[place][field] += 1
         if field == "in_flight":
             leased.add(op_id)
+            if "kd" in rec:
+                holders["calls:" + rec["kd"]].add(op_id)
+            if "kt" in rec:
+                holders[f"running:{rec['q']}|{rec['kt']}"].add(op_id)
             continue
+        for mark in ("kd", "kt"):
+            if mark in rec:
+                faults.append(f"{op_id} is {state} and still holds {rec[mark]}")
+        if state == "parked":
+            held[place]["parked"] += 1
+            parked[f"{rec['q']}|{rec['pk']}"][op_id] = rec.get("e", rec["a"])
+        elif "pk" in rec:
+            faults.append(f"{op_id} is {state} and set aside by {rec['pk']}")
         if state == "spilled":
             held[place]["spilled"] += 1
             held[place]["spilled_bytes"] += lengths.get(op_id, 0)
@@ -165,6 +191,30 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
         compare(f"spill turns of {queue}", members(f"spill:turns:{queue}"), set(own_spills))
         for tenant, ids in own_spills.items():
             compare(f"spill of {queue}|{tenant}", members(f"spill:{queue}|{tenant}"), ids)
+    for name, ids in {**{n: set() for n in sets_of_holders(held_now)}, **holders}.items():
+        compare(name, held_now.sets.get(name, set()), ids)
+    by_deadline = {
+        queue
+        for queue, document in held_now.hashes.get("policies", {}).items()
+        if json.loads(document).get("order") == "edf"
+    }
+    due: dict[str, dict[str, int]] = defaultdict(dict)
+    for (queue, tenant), eligible in waiting.items():
+        for op_id in eligible:
+            if queue in by_deadline and "dd" in ops[op_id]:
+                due[f"deadlines:{queue}|{tenant}"][op_id] = ops[op_id]["dd"]
+    for name in {n for n in held_now.zsets if n.startswith("deadlines:")} | set(due):
+        compare(name, held_now.zsets.get(name, {}), due.get(name, {}))
+    parks: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, scores in held_now.zsets.items():
+        if name.startswith("parked:"):
+            queue, _, key = name[7:].partition("|")
+            places = {op_id: _BASE_MS + int(score // _STEPS) for op_id, score in scores.items()}
+            compare(name, places, parked.pop(name[7:], {}))
+            parks[queue][key] = min(scores.values())
+    compare("set aside in no park", dict(parked), {})
+    for name in {n for n in held_now.zsets if n.startswith("parks:")} | {f"parks:{q}" for q in parks}:
+        compare(name, held_now.zsets.get(name, {}), parks.get(name[6:], {}))
     compare("leases", members("leases"), leased)
     compare("settled", members("settled"), settled)
     compare("dropped", set(held_now.hashes.get("dropped", {})), members("dropped:at"))

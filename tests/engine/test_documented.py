@@ -8,6 +8,7 @@ from pathlib import Path
 import msgpack
 import pytest
 
+from workers.limits.downstream import parse_downstream
 from workers.store import Settlement, Store, bin_of_ms, bin_value_ms, keys, percentile_ms, scripts
 
 from .test_admission import an_offer
@@ -80,6 +81,15 @@ def make_busy(store: Store) -> None:
     store.put_frame("{}")
     store.acquire_lease("monitor", "a", 60_000)
     store.fence("account/7", 1)
+    store.publish_downstream("bank", parse_downstream({"initial": 2}).as_fields(), version=1)
+    rules = {"order": "edf", "downstream": "bank", "max_in_flight_per_task": {"capped": 1}}
+    store.publish_policy("reports", rules, version=1)
+    store.admit([an_offer("reports", id=f"c{n}", task="capped", deadline_ms=60_000) for n in range(3)])
+    call = store.claim("w@h", ["reports"], 3)[0]
+    store.claim("w@h", ["reports"], 3)
+    store.settle([Settlement(call.id, call.epoch, "succeeded", store.clock.now_ms(), 5)])
+    store.claim("w@h", ["reports"], 1)
+    store.admit([an_offer("reports", deadline_ms=60_000)])
     store.suspend_tenant("b", {"by": "o", "reason": "r", "at_ms": 1})
     store.bar_keys({"7": "sg_abc"})
 

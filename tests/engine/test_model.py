@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from workers.limits.downstream import parse_downstream
 from workers.states import TERMINAL
 from workers.store import Offer, Settlement, Store
 
@@ -29,6 +30,7 @@ from .test_admission import make_older
 HOUR_MS = 3_600_000
 QUEUES = ("critical", "normal", "bulk")
 TENANTS = ("a", "b")
+DOWNSTREAMS = ("sink", "own")
 MAX_DELIVERIES = 3
 
 #: Four jobs a tenant, and none more while a machine runs.
@@ -41,6 +43,8 @@ POLICIES: dict[str, list[dict[str, Any]]] = {
         {"weight": 3, "max_count": 5, "max_bytes": 120, "max_cost_ms": 900, "saturated_share": 0.5},
         {"weight": 3, "max_bytes": 60, "saturated_share": 0.5, "tenant_share": 0.4},
         {"weight": 3, "max_count": 3, "max_in_flight": 1},
+        {"weight": 3, "max_in_flight_per_task": {"t": 1}},
+        {"weight": 3, "downstream": "sink"},
         {"weight": 3, "max_count": 2, "on_full": "spill", "spill_max_count": 4, "objective_s": 60},
         {"weight": 3, "max_count": 2, "on_full": "degrade", "degrade_to": "cheap", "degrade_queue": "bulk"},
         {"weight": 3, "max_count": 2, "on_full": "degrade", "degrade_to": "cheap", "degrade_reserve": 1.0},
@@ -48,6 +52,8 @@ POLICIES: dict[str, list[dict[str, Any]]] = {
     "bulk": [
         {"weight": 1, "max_count": 4, "saturated_share": 0},
         {"weight": 1, "max_cost_ms": 500, "order": "lifo"},
+        {"weight": 1, "order": "edf", "max_in_flight_per_task": {"t": 2}},
+        {"weight": 1, "codel_target_ms": 1, "codel_interval_ms": 2},
         {"weight": 1, "rate_limits": [RATE]},
         {"weight": 1, "max_count": 1, "on_full": "spill", "spill_max_count": 3},
     ],
@@ -84,6 +90,7 @@ class Job:
     started: bool = False
     expired: bool = False
     erased: bool = False  # deleted by request; one that ran then is asked to stop and keeps nothing
+    aside: bool = False  # waiting, and set aside by a cap or a downstream
     due: bool = False  # delayed, and its time has come
     run_out: bool = False  # leased, and its lease has ended
     promised: bool = False
@@ -102,6 +109,7 @@ class GateMachine(RuleBasedStateMachine):
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.policies: dict[str, dict[str, Any]] = {queue: rows[0] for queue, rows in POLICIES.items()}
         self.modes: dict[str, str] = {}
+        self.limits: dict[str, int] = {}
         self.suspended: set[str] = set()
         self.known: dict[str, set[str]] = {queue: set() for queue in QUEUES}
         self.links: dict[str, str] = {}
@@ -111,6 +119,8 @@ class GateMachine(RuleBasedStateMachine):
         self.newest_epoch = 0
         self.number = 0
         publish(self.store, self.policies)
+        for name in DOWNSTREAMS:
+            self.limit_downstream(name, 2)
 
     # What the model knows.
 
@@ -125,9 +135,10 @@ class GateMachine(RuleBasedStateMachine):
         return len(pending), sum(j.size for j in pending), cost
 
     def runnable(self, queue: str | None = None) -> list[Job]:
-        """What waits and may be claimed: not what a suspended tenant has waiting."""
+        """What waits and may be claimed: not a suspended tenant's, nor what is held back by a cap."""
         jobs = [self.jobs[op_id] for op_id in self.in_state("waiting")]
-        return [job for job in jobs if job.tenant not in self.suspended and queue in (None, job.queue)]
+        free = [job for job in jobs if job.tenant not in self.suspended and not job.aside]
+        return [job for job in free if queue in (None, job.queue)]
 
     def spilled(self, queue: str, tenant: str | None = None) -> list[str]:
         found = [i for i in self.in_state("spilled") if self.jobs[i].queue == queue]
@@ -240,12 +251,14 @@ class GateMachine(RuleBasedStateMachine):
         self.number += 1
         given = {
             "id": f"j{self.number}",
-            "task": "t",
+            "task": draw(st.sampled_from(["t", "u"])),
             "queue": draw(st.sampled_from(QUEUES)),
             "tenant": draw(st.sampled_from(TENANTS)),
             "payload": b"x" * draw(st.integers(1, 50)),
             "cost_ms": draw(st.sampled_from([1, 100, 300])),
             "delay_ms": draw(st.sampled_from([0, 0, 0, HOUR_MS])),
+            "deadline_ms": draw(st.sampled_from([None, None, HOUR_MS, 2 * HOUR_MS])),
+            "downstream": draw(st.sampled_from([None, None, None, "own"])),
         }
         return Offer(**{**given, **facts})
 
@@ -431,6 +444,12 @@ class GateMachine(RuleBasedStateMachine):
         }
         lifo = "saturated" in self.modes.values()
         claimed = self.store.claim("w", queues, most)
+        after = audit.records(self.store)
+        for op_id in self.in_state("waiting"):
+            self.jobs[op_id].aside = after[op_id]["s"] == "parked"
+            if after[op_id]["s"] == "shed":
+                assert "codel_target_ms" in self.policies[self.jobs[op_id].queue]
+                self.end(op_id, "shed")
         self.see_who_was_let_in(levels, {queue for queue in queues if depths[queue] <= most})
         for op_id in self.in_state("waiting"):
             job = self.jobs[op_id]
@@ -445,25 +464,40 @@ class GateMachine(RuleBasedStateMachine):
             waiting = self.runnable()
             if job.queue != "critical" and "critical" in queues:
                 assert not any(j.queue == "critical" and not j.expired for j in waiting)
-            if self.policies[job.queue].get("order") != "lifo" or not lifo:
+            order = self.policies[job.queue].get("order")
+            if order != "edf" and (order != "lifo" or not lifo):
                 line = [
                     eligible.get(i, 0)
                     for i in self.in_state("waiting")
-                    if (self.jobs[i].queue, self.jobs[i].tenant) == (job.queue, job.tenant) and i in eligible
+                    if (self.jobs[i].queue, self.jobs[i].tenant) == (job.queue, job.tenant)
+                    and i in eligible
+                    and not self.jobs[i].aside
                 ]
                 assert got.id not in eligible or eligible[got.id] <= min(line)
             busy = sum(1 for i in self.in_state("leased") if self.jobs[i].queue == job.queue)
             assert busy < self.policies[job.queue].get("max_in_flight", busy + 1)
+            for mark, limit in self.held_by(after[got.id]):
+                assert sum(mark == other for rec in after.values() for other, _ in self.held_by(rec)) <= limit
             assert got.epoch > self.newest_epoch
             assert len(got.payload) == job.size
             self.newest_epoch = got.epoch
-            job.state, job.epoch, job.started = "leased", got.epoch, False
+            job.state, job.epoch, job.started, job.aside = "leased", got.epoch, False, False
             job.deliveries += 1
             assert got.deliveries == job.deliveries
         if len(claimed) < most:
             for job in self.runnable():
                 queue = job.queue
-                assert queue not in queues or "max_in_flight" in self.policies[queue]
+                assert queue not in queues or {"max_in_flight", "downstream"} & set(self.policies[queue])
+
+    def held_by(self, rec: dict[str, Any]) -> list[tuple[Any, int]]:
+        """What a job in flight holds, and how many may hold it at once."""
+        held: list[tuple[Any, int]] = []
+        if rec["s"] == "leased" and "kd" in rec:
+            held.append((rec["kd"], self.limits[rec["kd"]]))
+        if rec["s"] == "leased" and "kt" in rec:
+            caps = self.policies[rec["q"]].get("max_in_flight_per_task") or {}
+            held.append(((rec["q"], rec["kt"]), caps.get(rec["kt"], 1_000)))
+        return held
 
     def see_who_was_let_in(self, levels: dict[str, tuple[int, int, int]], asked: set[str]) -> None:
         """From under the low mark of every bound up to the high mark, each tenant's in order."""
@@ -650,6 +684,8 @@ class GateMachine(RuleBasedStateMachine):
         rec = audit.records(self.store)[op_id]
         rec["dd"] = 1
         self.store.client.hset(self.store.root + "ops", op_id, msgpack.packb(rec))
+        if rec["s"] == "waiting" and self.policies[rec["q"]].get("order") == "edf":
+            self.store.client.zadd(f"{self.store.root}deadlines:{rec['q']}|{rec['n']}", {op_id: 1})
         self.jobs[op_id].expired = True
 
     @precondition(lambda self: self.runnable())
@@ -658,8 +694,8 @@ class GateMachine(RuleBasedStateMachine):
         line = [op_id for op_id in self.in_state("waiting") if self.jobs[op_id].tenant not in self.suspended]
         op_id = data.draw(st.sampled_from(line))
         line = f"{self.store.root}ready:{self.jobs[op_id].queue}|{self.jobs[op_id].tenant}"
-        first = self.store.client.zrange(line, 0, 0)[0].decode()
-        make_older(self.store, first, by_ms)
+        for first in self.store.client.zrange(line, 0, 0):
+            make_older(self.store, first.decode(), by_ms)
 
     # What operators do.
 
@@ -697,6 +733,12 @@ class GateMachine(RuleBasedStateMachine):
     def change_policy(self, data: st.DataObject, queue: str) -> None:
         self.policies[queue] = data.draw(st.sampled_from(POLICIES[queue]))
         publish(self.store, {queue: self.policies[queue]})
+
+    @rule(name=st.sampled_from(DOWNSTREAMS), limit=st.integers(1, 3))
+    def limit_downstream(self, name: str, limit: int) -> None:
+        fields = parse_downstream({"min": limit, "max": limit, "initial": limit}).as_fields()
+        self.store.publish_downstream(name, fields, version=1)
+        self.limits[name] = limit
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())
@@ -784,7 +826,7 @@ class GateMachine(RuleBasedStateMachine):
         faults = audit.find_faults(self.store, contents)
         assert not faults, "\n".join(faults[:20])
         found = contents.records
-        assert {op_id: rec["s"] for op_id, rec in found.items()} == {
+        assert {i: "waiting" if rec["s"] == "parked" else rec["s"] for i, rec in found.items()} == {
             i: job.state for i, job in self.jobs.items()
         }
         for op_id in self.in_state("leased"):

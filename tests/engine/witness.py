@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 from celery import Celery, Task, chord
 from celery.exceptions import Ignore, Reject
 
-from workers import install
+from workers import DownstreamDropped, install
 from workers.transport import delivery
 
 BROKER, FILE = "WITNESS_BROKER", "WITNESS_FILE"
@@ -158,6 +160,26 @@ def spawn(self: Task, name: str, number: int) -> list[str]:
     return told
 
 
+def call_sink(url: str, reports: bool = True) -> int:
+    """Calls a downstream; tells its latency by itself, or lets its run time and its exception speak."""
+    if not reports:
+        return ask(url)
+    with delivery.downstream() as call:
+        try:
+            return ask(url)
+        except DownstreamDropped:
+            call.dropped()
+            return 503
+
+
+def ask(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as fault:
+        raise DownstreamDropped(f"answered {fault.code}") from None
+
+
 def build_app(broker: str) -> Celery:
     app = Celery("witness", broker=broker, backend=broker, set_as_current=False)
     app.conf.update(
@@ -189,6 +211,8 @@ def build_app(broker: str) -> Celery:
     again = {"autoretry_for": (ConnectionResetError,), "default_retry_delay": 0}
     app.task(name="w.fail_twice", **again)(fail_twice)
     app.task(name="w.limited", time_limit=2)(note)
+    app.task(name="w.call_sink", downstream="sink")(call_sink)
+    app.task(name="w.hang", downstream="sink", time_limit=1)(note)
     app.task(name="w.softly_limited", soft_time_limit=1)(note)
     return install(app)
 

@@ -112,13 +112,23 @@ def test_the_database_s_part_is_shown_and_its_absence_said(gate: Store, monkeypa
 def test_the_admit_script_learns_how_fast_a_queue_is_served(gate: Store, sampled: Sampled) -> None:
     gate.renew("w1@host", {"slots": 4, "queues": ["normal", "bulk"], "pool": "prefork"}, [])
     gate.admit([make_offer(1, cost_ms=200), make_offer(2, cost_ms=200)])
-    sampled.sampler.tick()
-    Modeler(gate, sampled.sampler.copy_history).tick()
+    modeler = Modeler(gate, sampled.sampler.copy_history)
+    stood = 4000.0  # the prior: four slots
+    for _ in range(8):
+        sampled.sampler.tick()
+        modeler.tick()
+        now = gate.snapshot()["queues"]["bulk"]["model"]["work_rate"]
+        assert 0.8 * stood - 0.01 <= now <= stood  # it never jumps
+        stood = now
     queues = gate.snapshot()["queues"]
     assert queues["normal"]["model"] == {
         "service_rate_per_s": 20.0,
         "work_rate": 4000.0,
+        "job_rate": 20.0,
+        "least_wait_s": 0.2,
+        "downstream_share": 1.0,
         "seconds_to_drain": 0.1,
     }
     assert queues["bulk"]["model"]["work_rate"] == 1000.0  # a quarter: normal has a backlog and weighs three
-    assert queues["critical"]["model"] == {}  # no worker: nothing is said, and no bound becomes zero
+    # No worker: the prior stands, and no bound becomes zero.
+    assert queues["critical"]["model"] == {"work_rate": 4000.0, "job_rate": 40.0, "least_wait_s": 0.1}

@@ -64,6 +64,30 @@ QUEUE = thing(
         "reserved_slots": WHOLE,
         "max_in_flight": WHOLE_OR_NULL,
         "saturated_share": NUMBER,
+        "share": thing(
+            {**dict.fromkeys(("done", "work", "by_weight"), NUMBER), "of": WHOLE, "over_ms": WHOLE}
+        ),
+        "parked": WHOLE,
+        "downstream": TEXT_OR_NULL,
+        "downstream_share": NUMBER,
+        "promise": {
+            "oneOf": [
+                {"type": "null"},
+                thing(
+                    {
+                        "max_wait_s": NUMBER,
+                        "wait_s": NUMBER,
+                        "count": WHOLE,
+                        "cost_ms": WHOLE,
+                        **dict.fromkeys(("jobs_per_s", "work_ms_per_s", "slots", "slots_open"), NUMBER),
+                        "mean_service_ms": NUMBER,
+                        "from": {"enum": ["prior", "last seen", "60 s", "ever", "estimate", "nothing"]},
+                        "step_per_s": NUMBER,
+                        "modeled": {"const": True},
+                    }
+                ),
+            ]
+        },
         "owner": TEXT_OR_NULL,
         "rate_limits": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
         "policy_version": WHOLE_OR_NULL,
@@ -169,6 +193,28 @@ FRAME = thing(
             },
         },
         "tenants_left_out": WHOLE,
+        "downstreams": {
+            "type": "array",
+            "items": thing(
+                {
+                    "name": TEXT,
+                    "version": WHOLE,
+                    "kind": {"enum": ["aimd", "gradient"]},
+                    **dict.fromkeys(("target_ms", "min", "max", "initial", "window_ms"), WHOLE),
+                    "backoff": NUMBER,
+                    "limit": WHOLE,
+                    "in_flight": WHOLE,
+                    "state": {"enum": ["open", "at_limit"]},
+                    "mean_ms": NUMBER,
+                    "changed_at_ms": WHOLE_OR_NULL,
+                    "queues": {"type": "array", "items": TEXT},
+                    "rates": thing(dict.fromkeys(("answered", "dropped"), NUMBER)),
+                    **dict.fromkeys(("answered", "dropped", "cuts", "raises"), WHOLE),
+                    "latency_ms": PERCENTILES,
+                    "gated_ms": PERCENTILES,
+                }
+            ),
+        },
         "workers": {
             "type": "array",
             "items": {

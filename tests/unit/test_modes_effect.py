@@ -27,9 +27,26 @@ def test_draining_admits_what_policy_marks() -> None:
     assert admits({**POLICY, "admit_while_draining": True}, "draining")
 
 
-def test_max_wait_bounds_the_cost_by_the_measured_rate() -> None:
-    assert full_bounds({"max_wait_s": 10}, work_rate=200.0)["cost_ms"] == 2000
-    assert full_bounds({"max_wait_s": 10}, work_rate=None)["cost_ms"] is None
+MODEL = {"work_rate": 200.0, "job_rate": 2.0, "least_wait_s": 0.1}
+
+
+def test_max_wait_bounds_count_and_cost_by_the_measured_rates() -> None:
+    bounds = full_bounds({"max_wait_s": 10}, model=MODEL)
+    assert (bounds["count"], bounds["cost_ms"]) == (20, 2000)
+    assert full_bounds({"max_wait_s": 10, "max_count": 5}, model=MODEL)["count"] == 5
+
+
+def test_before_anything_is_measured_max_wait_bounds_by_the_prior() -> None:
+    assert full_bounds({"max_wait_s": 10})["count"] == 10 * 4 * 1000 / 100
+
+
+def test_a_downstream_takes_its_part_of_the_stated_bounds_only() -> None:
+    model = {**MODEL, "downstream_share": 0.25}
+    policy = {"max_count": 100, "max_bytes": 1000, "max_cost_ms": 400, "max_wait_s": 10, "downstream": "bank"}
+    bounds = bounds_in_force(policy, "normal", model=model)
+    # What the wait allows is measured behind the downstream; it is not cut twice.
+    assert bounds == {"count": 20, "bytes": 1000, "cost_ms": 100, "age_s": None}
+    assert bounds_in_force({**policy, "downstream": None}, "normal", model=model)["cost_ms"] == 400
 
 
 def test_the_stricter_of_installation_and_queue_is_in_force() -> None:

@@ -8,7 +8,14 @@ import uuid
 
 from workers.quarantine.arguments import describe_arguments, storable
 from workers.quarantine.bounds import Held, choose_dropped
-from workers.quarantine.replay import affordable, make_offer, renew_payload, replay_id, why_wait
+from workers.quarantine.replay import (
+    affordable,
+    downstream_rate,
+    make_offer,
+    renew_payload,
+    replay_id,
+    why_wait,
+)
 
 BATCH = uuid.UUID(int=5)
 BODY = base64.b64encode(json.dumps([[1, "x"], {"k": 2}, {}]).encode()).decode()
@@ -71,3 +78,25 @@ def test_the_oldest_go_first_unless_the_newest_are_to() -> None:
     assert choose_dropped(held, max_count=3, max_bytes=None, on_full="drop_newest") == [4, 3]
     assert choose_dropped(held, max_count=None, max_bytes=25, on_full="drop_oldest") == [0, 1, 2]
     assert choose_dropped(held, max_count=None, max_bytes=None, on_full="drop_oldest") == []
+
+
+def test_a_replay_goes_no_faster_than_the_downstream_bears() -> None:
+    frame = {
+        "queues": [{"name": "q", "downstream": "bank"}, {"name": "free", "downstream": None}],
+        "downstreams": [{"name": "bank", "limit": 3, "mean_ms": 150.0}],
+    }
+    assert downstream_rate("q", frame) == 20.0
+    assert downstream_rate("free", frame) is None
+    assert downstream_rate("gone", frame) is None
+    frame["downstreams"][0]["mean_ms"] = None
+    assert downstream_rate("q", frame) is None
+
+
+def test_a_replay_and_a_retry_find_the_downstream_in_the_message() -> None:
+    message = json.loads(PAYLOAD)
+    message["h"]["sluicegate"] = {"downstream": "bank"}
+    payload = json.dumps(message).encode()
+    offer = make_offer(
+        batch_id=BATCH, op_id="a", task="t", queue="q", tenant="n", payload=payload, replay_until_at_ms=None
+    )
+    assert offer is not None and offer.downstream == "bank"

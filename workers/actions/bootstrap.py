@@ -22,6 +22,7 @@ from . import change_alert_rule, create_key, create_user
 from .actor import ROLES, Actor
 from .authority import sync_authority
 from .change_policy import newest_versions
+from .downstreams import newest_versions as newest_downstreams
 from .gate import redis_now_ms
 
 log = logging.getLogger(__name__)
@@ -35,11 +36,12 @@ class Restored:
     """What had to be put (back) into Redis; empty in the usual case."""
 
     policies: list[str] = field(default_factory=list)
+    downstreams: list[str] = field(default_factory=list)
     modes: list[str] = field(default_factory=list)
     authority: list[str] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.policies or self.modes or self.authority)
+        return bool(self.policies or self.downstreams or self.modes or self.authority)
 
 
 def prepare_database() -> None:
@@ -60,6 +62,14 @@ def restore_gate(store: Store) -> Restored:
         if published.get(queue, {}).get("version", 0) < row.version:
             store.publish_policy(queue, row.fields, version=row.version)
             restored.policies.append(queue)
+    made = store.read_downstreams()
+    for name, version in newest_downstreams().items():
+        if version.fields is None:
+            if name in made:
+                store.remove_downstream(name)
+        elif made.get(name, {}).get("version", 0) < version.version:
+            store.publish_downstream(name, version.fields, version=version.version)
+            restored.downstreams.append(name)
     modes = store.read_modes()
     now_ms = redis_now_ms(store)
     for row in _standing_modes(now_ms):
@@ -82,7 +92,12 @@ def restore_gate(store: Store) -> Restored:
         restored.modes.append("*")
     restored.authority = sync_authority(store)
     if restored:
-        log.info("published to Redis: policies %s, modes %s", restored.policies, restored.modes)
+        log.info(
+            "published to Redis: policies %s, downstreams %s, modes %s",
+            restored.policies,
+            restored.downstreams,
+            restored.modes,
+        )
         for what in restored.authority:
             log.info("%s", what)
     return restored

@@ -12,6 +12,7 @@ from ..exceptions import StoreUnavailable
 from ..models import PolicyVersion
 from ..store import Store
 from .actor import Actor, NotPossible, Result
+from .downstreams import standing
 from .journal import FAILED, require_role, write_entry
 
 VERB: Final = "change_policy"
@@ -50,6 +51,10 @@ def execute(
     except PolicyError as fault:
         raise NotPossible("invalid", str(fault), field=fault.field) from fault
     fields = policy.as_fields()
+    if fields["downstream"] not in (None, base.downstream) and fields["downstream"] not in standing():
+        raise NotPossible(
+            "invalid", f"There is no downstream {fields['downstream']!r}; make it first.", field="downstream"
+        )
     before = base.as_fields()
     changed = {name: value for name, value in fields.items() if before[name] != value}
     if newest is not None and not changed:

@@ -80,6 +80,10 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
     small["p"].pop("sluicegate_links", None)
     small["h"].pop(GATE_HEADER, None)
     small["h"].pop(CLASS_HEADER, None)
+    downstream = _text(facts, "downstream")
+    if downstream is not None:
+        # The one fact that a retry and a replay must find again in the message itself.
+        small["h"][GATE_HEADER] = {"downstream": downstream}
     return Offer(
         id=op_id,
         task=task,
@@ -95,6 +99,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
         links=_texts("links", links) if links is not None else find_links(message),
         ordering_key=_text(facts, "ordering_key"),
         coalesce_key=_text(facts, "coalesce_key"),
+        downstream=downstream,
         source_sequence=_whole(facts, "source_sequence"),
         replay_of=_text(facts, "replay_of"),
         replay_until_at_ms=_whole(facts, "replay_until_at_ms"),
@@ -175,6 +180,13 @@ def _distance_ms(field: str, value: Any, now: datetime) -> int:
     if abs(distance) > MAX_AWAY_S:
         raise OfferError(field, "more than ten years away", "give a nearer time")
     return int(distance * 1000)
+
+
+def kept_downstream(headers: Mapping[str, Any]) -> str | None:
+    """The downstream that a stored message's own headers name."""
+    facts = headers.get(GATE_HEADER)
+    named = facts.get("downstream") if isinstance(facts, Mapping) else None
+    return named if isinstance(named, str) and len(named) <= MAX_KEY else None
 
 
 def find_links(message: Mapping[str, Any]) -> tuple[str, ...]:

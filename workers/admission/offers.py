@@ -14,7 +14,7 @@ from celery import Celery
 from kombu.serialization import dumps as serialize
 
 from ..store.offers import Offer
-from .messages import CLASS_HEADER, GATE_HEADER, offer_from_message
+from .messages import CLASS_HEADER, GATE_HEADER, kept_downstream, offer_from_message
 
 
 def build_offer(
@@ -58,6 +58,7 @@ def build_offer(
         "offered_ago_ms": offered_ago_ms,
         "ordering_key": ordering_key,
         "coalesce_key": coalesce_key,
+        "downstream": getattr(app.tasks.get(task), "downstream", None),
         "source_sequence": source_sequence,
         "replay_of": replay_of,
         "replay_until_at_ms": replay_until_at_ms,
@@ -88,13 +89,15 @@ def replay_offer(
     replay_until_at_ms: int | None = None,
 ) -> Offer:
     """A new operation with the stored message of a quarantined one; its retries begin anew."""
+    downstream = None
     try:
         small = json.loads(payload)
         small["h"].pop("retries", None)
         small["h"].pop("root_id", None)
         small["h"].pop("expires", None)
+        downstream = kept_downstream(small["h"])
         payload = json.dumps(small, separators=(",", ":")).encode()
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    base = Offer(id=op_id, task=task, queue=queue, payload=payload, tenant=tenant)
+    base = Offer(id=op_id, task=task, queue=queue, payload=payload, tenant=tenant, downstream=downstream)
     return dataclasses.replace(base, replay_of=replay_of, replay_until_at_ms=replay_until_at_ms)

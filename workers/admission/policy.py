@@ -13,8 +13,9 @@ from typing import Any, Final
 from ..privacy.classes import DEFAULT_CLASS, PAYLOAD_CLASSES
 
 ON_FULL: Final = ("reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade")
-ORDERS: Final = ("fifo", "lifo")  # lifo applies while saturated only
+ORDERS: Final = ("fifo", "lifo", "edf")  # lifo applies while saturated only; edf: earliest deadline first
 ON_QUARANTINE_FULL: Final = ("drop_oldest", "drop_newest")
+MOST_CAPS: Final = 100  # tasks of one queue with a cap of their own
 LIMIT_KINDS: Final = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_window")
 LIMIT_SCOPES: Final = ("tenant", "key", "queue")
 LIMIT_PLACES: Final = ("gate",)
@@ -26,9 +27,6 @@ MOST_IN_A_BUCKET: Final = 2**53
 #: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
 #: a bound that does not hold, so anything but "none" is refused.
 NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
-    "codel_target_ms": (None,),
-    "codel_interval_ms": (None,),
-    "downstream": (None,),
     "unknown_task_grace_s": (0.0,),
 }
 
@@ -76,6 +74,7 @@ class Policy:
     weight: float = 1.0
     reserved_slots: int = 0
     max_in_flight: int | None = None
+    max_in_flight_per_task: Mapping[str, int] | None = None  # task name: most of it running at once
     age_ceiling_s: float | None = None
     tenant_share: float | None = None  # None: 1 with one tenant, 0.8 with more
     codel_target_ms: int | None = None
@@ -160,6 +159,17 @@ def _check_together(policy: Policy) -> None:
         )
     if (policy.codel_target_ms is None) != (policy.codel_interval_ms is None):
         raise PolicyError("codel_target_ms", "goes with codel_interval_ms", "set both or neither")
+    if (
+        policy.codel_target_ms
+        and policy.codel_interval_ms
+        and policy.codel_target_ms > policy.codel_interval_ms
+    ):
+        # The target is the wait that is left once the queue has stood for an interval.
+        raise PolicyError(
+            "codel_target_ms",
+            "must not be above codel_interval_ms",
+            f"use at most {policy.codel_interval_ms}",
+        )
     if (policy.objective_s is None) != (policy.objective_share is None):
         raise PolicyError("objective_s", "goes with objective_share", "set both or neither")
     if policy.on_full == "block" and policy.block_s is None:
@@ -236,6 +246,15 @@ def _text(name: str, value: Any) -> str:
     return value
 
 
+def _caps(name: str, value: Any) -> Mapping[str, int]:
+    if not isinstance(value, Mapping) or len(value) > MOST_CAPS:
+        raise PolicyError(name, f"must be an object of at most {MOST_CAPS} tasks", '{"reports.build": 2}')
+    for task in value:
+        if not isinstance(task, str) or not 0 < len(task) <= 200:
+            raise PolicyError(name, f"{_shown(task)} is not the name of a task")
+    return {task: _CAP(f"{name}.{task}", cap) for task, cap in value.items()}
+
+
 def _limits(name: str, value: Any) -> tuple[Mapping[str, Any], ...]:
     if not isinstance(value, (list, tuple)) or len(value) > 10:
         raise PolicyError(name, "must be a list of at most 10 limits")
@@ -290,7 +309,8 @@ def _shown(value: Any) -> str:
     return repr(value)[:60]
 
 
-_COUNT = _or_null(_number(low=1, high=1e9, whole=True))
+_CAP = _number(low=1, high=1e9, whole=True)
+_COUNT = _or_null(_CAP)
 _BYTES = _or_null(_number(low=1, high=1e13, whole=True))
 _MS = _or_null(_number(low=1, high=1e12, whole=True))
 _SECONDS = _or_null(_number(low=0, high=1e9, open_low=True))
@@ -318,6 +338,7 @@ READERS: Final[dict[str, Reader]] = {
     "weight": _number(low=0, high=1e6, open_low=True),
     "reserved_slots": _number(low=0, high=1e6, whole=True),
     "max_in_flight": _COUNT,
+    "max_in_flight_per_task": _or_null(_caps),
     "age_ceiling_s": _SECONDS,
     "tenant_share": _or_null(_number(low=0, high=1, open_low=True)),
     "codel_target_ms": _MS,

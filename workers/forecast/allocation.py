@@ -18,6 +18,8 @@ class Claimant:
     reserved: float = 0.0  # slots that no other queue may take
     cap: float | None = None  # max_in_flight
     past_ceiling: bool = False
+    downstream: str | None = None
+    calls: float | None = None  # that its downstream takes at a time, from all queues together
 
 
 def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]:
@@ -32,6 +34,9 @@ def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]
         room = min(free - kept_for_others, c.open_slots - given[c.name], c.wants - given[c.name])
         if c.cap is not None:
             room = min(room, c.cap - given[c.name])
+        if c.calls is not None:
+            called = sum(given[o.name] for o in claimants if o.downstream == c.downstream)
+            room = min(room, c.calls - called)
         return max(0.0, room)
 
     def give(c: Claimant, slots: float) -> None:

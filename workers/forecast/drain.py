@@ -24,6 +24,8 @@ class Rules:
     reserved: float = 0.0
     cap: float | None = None
     ceiling_s: float | None = None
+    downstream: str | None = None
+    calls: float | None = None  # the downstream's limit as it stands; None: no downstream, or not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ def _claimants(
                 weight=rule.weight,
                 reserved=rule.reserved,
                 cap=rule.cap,
+                downstream=rule.downstream,
+                calls=rule.calls,
                 past_ceiling=late and work[load.name] > 1e-6,
             )
         )
@@ -238,6 +242,7 @@ def drain_facts(load: Load, outlook: Outlook, *, rule: Rules, total_slots: float
         "slots_of_all": round(total_slots, 2),
         "weight": rule.weight,
         "strict_rank": rule.strict_rank,
+        "downstream_limit": rule.calls,
         "mu": _maybe(flow.served if flow else None),  # slots kept busy by this queue
         "lambda": _maybe(flow.arriving if flow else None),  # slots that the arrivals would keep busy
         "arrivals_per_s": _maybe(load.arrivals_per_s),
@@ -256,6 +261,7 @@ def drain_facts(load: Load, outlook: Outlook, *, rule: Rules, total_slots: float
             ("completed_per_s", "not busy long enough to be measured"),
             ("mean_service_ms", "no service time measured yet"),
             ("strict_rank", "shares by weight"),
+            ("downstream_limit", "no downstream" if rule.downstream is None else "not known yet"),
         )
         if facts[name] is None
     }

@@ -4,38 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from .allocation import Claimant, allocate
 from .drain import Outlook, Rules, load_slots
 from .load import Load
+from .promise import PRIOR, PRIOR_SERVICE_MS, Rates, step_towards
 
-PRIOR_SERVICE_MS = 100.0  # what the gate takes a job to cost before anything is measured
 LEAST_SLOTS = 0.05  # a starved queue still gets something in the end: never tell anybody "never"
 
 
 def queue_model(
-    load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], outlook: Outlook, *, total_slots: float
+    load: Load,
+    loads: Sequence[Load],
+    rules: Mapping[str, Rules],
+    outlook: Outlook,
+    *,
+    total_slots: float,
+    before: Mapping[str, float] | None = None,
 ) -> dict[str, float | None]:
-    """Capacity if this queue had a backlog; empty with no consumer, so that the last figures stand.
+    """Capacity if this queue had a backlog; with no consumer the last rates stand, and before any the prior.
 
     Idle must not make the bounds tiny and no worker must not make them zero: it is live slots by share
-    and mean service time, never the completions of a quiet minute.
+    and mean service time, never the completions of a quiet minute. The rates behind bounds move from what
+    was published ``before`` by one step at most.
     """
+    held = Rates.from_model(before or {})
     if load.consumers == 0 or load.slots <= 0:
-        return {"seconds_to_drain": None}
+        return {"seconds_to_drain": None, **(PRIOR.as_model() if held is None else {})}
+    open_slots = max(LEAST_SLOTS, capacity(load, loads, _without_downstreams(rules), total_slots=total_slots))
     slots = max(LEAST_SLOTS, capacity(load, loads, rules, total_slots=total_slots))
+    share = min(1.0, slots / open_slots)
     if load.completed_per_s is not None:
         slots = max(LEAST_SLOTS, load_slots(load, load.completed_per_s))
     mean_ms = load.mean_service_ms or PRIOR_SERVICE_MS
     wait_s = 0.0 if load.depth == 0 else load.work_ms / 1000 / slots
+    measured = Rates(slots * 1000 / load.cost_factor, slots * 1000 / mean_ms, mean_ms / 1000)
     return {
-        "service_rate_per_s": round(slots * 1000 / mean_ms, 4),
-        "work_rate": round(slots * 1000 / load.cost_factor, 3),
+        "service_rate_per_s": round(measured.jobs_per_s, 4),
         "seconds_to_drain": round(wait_s, 3),
+        "downstream_share": round(share, 4),
+        **step_towards(measured, held).as_model(),
     }
 
 
 def capacity(load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], *, total_slots: float) -> float:
+    """Slots that this queue would keep busy with a backlog, beside what the others ask for now."""
     claimants = []
     for other in loads:
         rule = rules.get(other.name, Rules())
@@ -49,7 +63,13 @@ def capacity(load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], *, t
                 weight=rule.weight,
                 reserved=rule.reserved,
                 cap=rule.cap,
+                downstream=rule.downstream,
+                calls=rule.calls,
                 past_ceiling=rule.ceiling_s is not None and other.depth > 0 and other.age_s > rule.ceiling_s,
             )
         )
     return allocate(claimants, total=total_slots)[load.name]
+
+
+def _without_downstreams(rules: Mapping[str, Rules]) -> dict[str, Rules]:
+    return {name: replace(rule, downstream=None, calls=None) for name, rule in rules.items()}

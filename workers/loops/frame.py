@@ -10,15 +10,25 @@ from ..forecast.drain import Outlook, Rules, band, drain_facts, forecast, one_sl
 from ..forecast.fullness import nearest_bound
 from ..forecast.load import Load, read_load
 from ..forecast.notices import find_notices
+from ..forecast.promise import promise_facts
 from ..forecast.queue_state import Facts, full_bound, queue_state
 from ..forecast.verdict import Verdict, give_verdict
 from ..metrics.history import History
 from ..metrics.objective import Point, Promises, attainment
 from ..metrics.percentiles import percentiles
 from ..metrics.rates import RATE_WINDOW_MS, difference, queue_rates, sum_rates, unknown_rates
-from ..modes.effect import admits, bounds_in_force, full_bounds, in_force, saturated_share
+from ..metrics.shares import completion_shares
+from ..modes.effect import (
+    admits,
+    bounds_in_force,
+    downstream_share,
+    full_bounds,
+    in_force,
+    saturated_share,
+)
 from ..modes.redis_health import redis_failed
 from ..states import TOTALS
+from .downstreams import downstream_rows, live_limits
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
 WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
@@ -77,7 +87,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
     names = sorted(snapshot["queues"], key=lambda name: queue_order(name, policies.get(name, {})))
     total_slots = live_slots(snapshot)
     loads = [x for name in names if (x := read_load(history, name, bin_value=context.bin_value)) is not None]
-    rules = {name: dispatch_rules(policies.get(name, {})) for name in names}
+    rules = rules_of(snapshot)
     outlooks = forecast(loads, rules, total_slots=total_slots)
     fewer = one_slot_fewer(loads, rules, total_slots=total_slots)
     mode, entry = in_force(modes, "*", now_ms=now_ms)
@@ -102,6 +112,9 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         states[load.name] = (row["state"], since)
         row["state_since_at_ms"] = since
         rows.append(row)
+    shares = completion_shares(history)
+    for row in rows:
+        row["share"] = shares[row["name"]]
     tenants, left_out = largest(tenant_rows(history, loads, total_slots=total_slots))
     verdict = give_verdict(
         rows,
@@ -167,6 +180,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "queues": rows,
         "tenants": tenants,
         "tenants_left_out": left_out,
+        "downstreams": downstream_rows(history, bin_value=context.bin_value),
         "workers": worker_rows(snapshot),
         "unknown": unknown,
     }
@@ -185,14 +199,24 @@ def live_slots(snapshot: Mapping[str, Any]) -> float:
     return float(sum(int(w.get("slots") or 0) for w in live))
 
 
-def dispatch_rules(policy: Mapping[str, Any]) -> Rules:
-    weight = policy.get("weight")
+def rules_of(snapshot: Mapping[str, Any]) -> dict[str, Rules]:
+    """Each queue's place in the dispatch, with its downstream's limit as it stands."""
+    limits = live_limits(snapshot)
+    return {
+        name: dispatch_rules(snapshot["policies"].get(name, {}), limits=limits) for name in snapshot["queues"]
+    }
+
+
+def dispatch_rules(policy: Mapping[str, Any], *, limits: Mapping[str, float] | None = None) -> Rules:
+    weight, downstream = policy.get("weight"), policy.get("downstream")
     return Rules(
         strict_rank=policy.get("strict_rank"),
         weight=1.0 if weight is None else float(weight),
         reserved=float(policy.get("reserved_slots") or 0),
         cap=policy.get("max_in_flight"),
         ceiling_s=policy.get("age_ceiling_s"),
+        downstream=downstream,
+        calls=(limits or {}).get(downstream) if downstream else None,
     )
 
 
@@ -214,11 +238,8 @@ def queue_row(
     mode, entry = in_force(snapshot["modes"], load.name, now_ms=now_ms)
     if failed:
         mode, entry = "failed", {"since_at_ms": failed_since(context, now_ms), "reason": failed}
-    work_rate = (queue.get("model") or {}).get("work_rate")
-    bounds, in_mode = (
-        full_bounds(policy, work_rate=work_rate),
-        bounds_in_force(policy, mode, work_rate=work_rate),
-    )
+    model = queue.get("model") or {}
+    bounds, in_mode = full_bounds(policy, model=model), bounds_in_force(policy, mode, model=model)
     depth, delayed = int(queue["depth"]), int(queue["delayed"])
     spilled = int(queue.get("spilled") or 0)
     # What is spilled is counted as delayed, and stands outside the queue's bounds.
@@ -274,6 +295,17 @@ def queue_row(
         "reserved_slots": int(policy.get("reserved_slots") or 0),
         "max_in_flight": policy.get("max_in_flight"),
         "saturated_share": saturated_share(policy),
+        "parked": int(queue.get("parked") or 0),
+        "downstream": policy.get("downstream"),
+        "downstream_share": round(downstream_share(policy, model), 3),
+        "promise": promise_facts(
+            policy,
+            model,
+            slots=load.slots,
+            consumers=load.consumers,
+            mean_service_ms=load.mean_service_ms,
+            service_from=load.service_from,
+        ),
         "owner": policy.get("owner"),
         "rate_limits": list(policy.get("rate_limits") or []),
         "policy_version": policy.get("version"),
@@ -307,6 +339,8 @@ def queue_row(
         "max_in_flight": "no cap",
         "objective": "no completion objective is declared",
         "spill": "nothing is spilled, and the policy spills nothing",
+        "downstream": "no downstream is named",
+        "promise": "no max_wait_s is set",
         "policy_version": "no policy",
     }
     if (now_ms // 1000) % BINS_EVERY_S == 0:

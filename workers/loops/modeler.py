@@ -11,7 +11,7 @@ from ..forecast.model import queue_model
 from ..metrics.history import History
 from ..store import Store
 from ..store.bins import bin_value_ms
-from .frame import dispatch_rules, live_slots
+from .frame import live_slots, rules_of
 
 INTERVAL_S = 1.0
 REPEAT_TICKS = 10  # unchanged figures are written again, for a Redis that lost them
@@ -54,9 +54,17 @@ def model_all(history: History, snapshot: Any) -> dict[str, dict[str, float | No
         for name in snapshot["queues"]
         if (x := read_load(history, name, bin_value=bin_value_ms)) is not None
     ]
-    rules = {load.name: dispatch_rules(snapshot["policies"].get(load.name, {})) for load in loads}
+    rules = rules_of(snapshot)
     slots = live_slots(snapshot)
     outlooks = forecast(loads, rules, total_slots=slots)
     return {
-        load.name: queue_model(load, loads, rules, outlooks[load.name], total_slots=slots) for load in loads
+        load.name: queue_model(
+            load,
+            loads,
+            rules,
+            outlooks[load.name],
+            total_slots=slots,
+            before=snapshot["queues"][load.name].get("model"),
+        )
+        for load in loads
     }

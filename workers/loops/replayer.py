@@ -16,6 +16,7 @@ from ..quarantine.replay import (
     FAILURES_IN_A_ROW,
     PASSING_REASONS,
     affordable,
+    downstream_rate,
     make_offer,
     replay_id,
     why_wait,
@@ -67,7 +68,8 @@ class Replayer:
         if now < pace.not_before:
             return
         pace.paid_until = max(pace.paid_until, now - SAVED_UP_S)
-        count = affordable(rate_per_s=batch.rate_per_s, since_s=now - pace.paid_until)
+        since_s = now - pace.paid_until
+        count = affordable(rate_per_s=batch.rate_per_s, since_s=since_s)
         if count == 0 and batch.items.filter(state=ReplayItem.PENDING).exists():
             return
         items = list(
@@ -93,8 +95,13 @@ class Replayer:
         if not ready:
             pace.paid_until, pace.not_before = now, now + 1.0
             return
+        # What the slowest downstream among them bears decides, not how many slots are idle.
+        borne = (downstream_rate(item.job.queue, frame[0]) for item in ready)
+        rate = min((batch.rate_per_s, *(each for each in borne if each is not None)))
+        if rate < batch.rate_per_s:
+            ready = ready[: max(1, affordable(rate_per_s=rate, since_s=since_s))]
         self._replay(batch, pace, ready)
-        pace.paid_until += len(ready) / batch.rate_per_s
+        pace.paid_until += len(ready) / rate
 
     def _replay(self, batch: ReplayBatch, pace: Pace, items: list[ReplayItem]) -> None:
         now_ms = self._store.clock.now_ms()

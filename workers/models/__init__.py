@@ -3,6 +3,7 @@
 from .alert import Alert, AlertDelivery, AlertRule
 from .api_key import ApiKey
 from .deletion import Deletion
+from .downstream_version import DownstreamVersion
 from .journal import JournalEntry
 from .policy_version import PolicyVersion
 from .quarantined_job import QuarantinedJob
@@ -17,6 +18,7 @@ __all__ = [
     "AlertRule",
     "ApiKey",
     "Deletion",
+    "DownstreamVersion",
     "JournalEntry",
     "PolicyVersion",
     "QuarantinedJob",

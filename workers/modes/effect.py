@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..forecast.promise import Rates, promised_bounds
+
 RANK = {"normal": 0, "saturated": 1, "draining": 2, "failed": 3}
 BOUND_FIELDS = {"count": "max_count", "bytes": "max_bytes", "cost_ms": "max_cost_ms", "age_s": "max_age_s"}
 
 Mode = Mapping[str, Any]
+Bounds = dict[str, float | None]
 
 
 def is_over(mode: Mode | None, *, now_ms: int) -> bool:
@@ -29,14 +32,23 @@ def in_force(modes: Mapping[str, Mode], scope: str, *, now_ms: int) -> tuple[str
     return best, source
 
 
-def full_bounds(policy: Mapping[str, Any], *, work_rate: float | None = None) -> dict[str, float | None]:
-    """The four bounds as the policy says them; `max_wait_s` bounds the cost by the measured rate."""
-    bounds: dict[str, float | None] = {name: policy.get(field) for name, field in BOUND_FIELDS.items()}
+def full_bounds(policy: Mapping[str, Any], *, model: Mapping[str, float] | None = None) -> Bounds:
+    """The four bounds as the policy says them; `max_wait_s` bounds count and cost by the measured rates."""
+    bounds: Bounds = {name: policy.get(field) for name, field in BOUND_FIELDS.items()}
     wait_s = policy.get("max_wait_s")
-    if wait_s is not None and work_rate:
-        by_wait = wait_s * work_rate
-        bounds["cost_ms"] = round(by_wait if bounds["cost_ms"] is None else min(bounds["cost_ms"], by_wait))
+    if wait_s is not None:
+        promised = promised_bounds(wait_s, Rates.from_model(model or {}))
+        for name, by_wait in (("count", promised.count), ("cost_ms", promised.cost_ms)):
+            stated = bounds[name]
+            bounds[name] = by_wait if stated is None else min(stated, by_wait)
     return bounds
+
+
+def downstream_share(policy: Mapping[str, Any], model: Mapping[str, float] | None) -> float:
+    """The part of a queue's slots that its downstream lets work; its stated bounds shrink to that part."""
+    if policy.get("downstream") is None:
+        return 1.0
+    return min(1.0, float((model or {}).get("downstream_share") or 1.0))
 
 
 def admits(policy: Mapping[str, Any], mode: str) -> bool:
@@ -53,13 +65,21 @@ def saturated_share(policy: Mapping[str, Any]) -> float:
 
 
 def bounds_in_force(
-    policy: Mapping[str, Any], mode: str, *, work_rate: float | None = None
-) -> dict[str, float | None]:
-    """What the bounds are under the mode; age is a promise, not room, and keeps its bound."""
-    bounds = full_bounds(policy, work_rate=work_rate)
+    policy: Mapping[str, Any], mode: str, *, model: Mapping[str, float] | None = None
+) -> Bounds:
+    """What the bounds are under the mode and the downstream; age is a promise, not room, and keeps its bound.
+
+    A promised wait follows the downstream by itself, since its rates are measured behind it.
+    """
+    bounds = full_bounds(policy, model=model)
     if not admits(policy, mode):
         return {name: (bound if name == "age_s" else 0) for name, bound in bounds.items()}
     share = saturated_share(policy) if mode == "saturated" else 1.0
+    behind = downstream_share(policy, model)
+    for name, field in (("count", "max_count"), ("cost_ms", "max_cost_ms")):
+        stated, bound = policy.get(field), bounds[name]
+        if stated is not None and bound is not None:
+            bounds[name] = min(bound, stated * behind)
     return {
         name: bound if bound is None or name == "age_s" else int(bound * share)
         for name, bound in bounds.items()

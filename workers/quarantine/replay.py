@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..admission.messages import kept_downstream
 from ..store import Offer
 
 #: A retry counter or an expiry that ran out before would end the replay at once.
@@ -69,6 +70,7 @@ def make_offer(
         replay_until_at_ms=replay_until_at_ms,
         payload_class=payload_class,
         tags=tuple(tags),
+        downstream=kept_downstream(json.loads(renewed)["h"]),
     )
 
 
@@ -82,6 +84,19 @@ def why_wait(queue: str, frame: Mapping[str, Any]) -> str:
     if row["state"] in WAITS_WHILE:
         return f"{queue} is {row['state'].replace('_', ' ')}: live work goes first"
     return ""
+
+
+def downstream_rate(queue: str, frame: Mapping[str, Any]) -> float | None:
+    """Jobs a second that a queue's downstream bears: calls at a time over the time that one takes.
+
+    None where the queue has no downstream, or where nothing has been measured of it yet.
+    """
+    rows: dict[str, Any] = {row["name"]: row for row in frame["queues"]}
+    row = rows.get(queue, {})
+    found = next((d for d in frame.get("downstreams") or () if d["name"] == row.get("downstream")), None)
+    if found is None or not found["mean_ms"]:
+        return None
+    return float(found["limit"]) * 1000 / float(found["mean_ms"])
 
 
 def affordable(*, rate_per_s: float, since_s: float, most: int = 100) -> int:

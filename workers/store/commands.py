@@ -59,6 +59,7 @@ class Settlement:
     result_repr: str | None = None
     quarantine_reason: str | None = None
     delay_ms: int | None = None
+    downstream: str | None = None  # what it teaches: success, dropped or ignore; None: by the outcome
 
     def pack(self) -> bytes:
         row: dict[str, Any] = {"i": self.id, "e": self.epoch, "o": self.outcome}
@@ -69,6 +70,7 @@ class Settlement:
             ("rr", self.result_repr),
             ("qr", self.quarantine_reason),
             ("dy", self.delay_ms),
+            ("dw", self.downstream),
         ):
             if value is not None:
                 row[name] = value
@@ -101,6 +103,7 @@ MOST_RESUMED = 500
 _GAUGE_OF_STATE = {
     "waiting": "depth",
     "blocked": "depth",
+    "parked": "depth",
     "delayed": "delayed",
     "spilled": "delayed",
     "leased": "in_flight",
@@ -130,8 +133,11 @@ class Store:
         """A store by URL; see ``connections.open_client`` for the schemes."""
         return cls(open_client(url, timeout_s=timeout_s), gate, wait_replicas=wait_replicas)
 
+    def _reply(self, name: str, *args: Any) -> bytes:
+        return scripts.run(self.line, name, self.root, *args)
+
     def _run(self, name: str, *args: Any) -> Any:
-        reply = scripts.unpack(scripts.run(self.line, name, self.root, *args))
+        reply = scripts.unpack(self._reply(name, *args))
         self.clock.set(reply["now"] if isinstance(reply, dict) else reply[0])
         return reply
 
@@ -222,7 +228,7 @@ class Store:
 
     def claim(self, worker: str, queues: Sequence[str], most: int = 1) -> list[Claimed]:
         """Takes up to ``most`` jobs by policy. The transport sends the same script by itself."""
-        return parse_claim(scripts.run(self.line, "claim", self.root, worker, most, *queues), self.clock)
+        return parse_claim(self._reply("claim", worker, most, *queues), self.clock)
 
     def forget_worker(self, worker: str) -> None:
         """Takes a worker that ends off the list."""
@@ -338,7 +344,24 @@ class Store:
         return _modes(details, since)
 
     def publish_policy(self, queue: str, fields: Mapping[str, Any], *, version: int) -> None:
-        """Makes a policy the one in force. None in a field means no bound."""
+        """Makes a policy the one in force, for what waits and runs already too. None means no bound."""
+        before = self._call("HGET", self.root + "policies", queue)
+        stood = json.loads(before) if before else {}
+        self._write_policy(queue, fields, version=version)
+        if (fields.get("order") == "edf") != (stood.get("order") == "edf"):
+            self._reorder(queue)
+        if fields.get("downstream") or fields.get("max_in_flight_per_task"):
+            self.adopt()
+
+    def _reorder(self, queue: str) -> None:
+        tenant, after = "", "-inf"
+        while True:
+            named = tenant.encode("utf-8", "surrogateescape")
+            _, tenant, after = self._run("reorder", queue, named, after, 500)
+            if not tenant:
+                return
+
+    def _write_policy(self, queue: str, fields: Mapping[str, Any], *, version: int) -> None:
         flat: dict[Any, Any] = {
             name: _scalar(value) for name, value in fields.items() if _scalar(value) is not None
         }
@@ -362,6 +385,41 @@ class Store:
         """Policies by queue, each with its version."""
         rows = _text(self._call("HGETALL", self.root + "policies"))
         return {queue: json.loads(document) for queue, document in rows.items()}
+
+    def publish_downstream(self, name: str, fields: Mapping[str, Any], *, version: int) -> None:
+        """Makes a downstream's settings those in force; what its limit has learnt stays."""
+        document = json.dumps({**fields, "version": version}, sort_keys=True)
+        flat: dict[Any, Any] = {**fields, "version": version}
+        try:
+            with self.client.pipeline(transaction=True) as pipe:
+                pipe.delete(keys.downstream(self.root, name))
+                pipe.hset(keys.downstream(self.root, name), mapping=flat)
+                pipe.hset(self.root + "downstreams", name, document)
+                pipe.execute()
+        except (redis.RedisError, OSError) as exc:
+            raise_unavailable(exc)
+        self.adopt()
+
+    def remove_downstream(self, name: str) -> None:
+        """Nothing is limited by this downstream any more, and what was learnt of it is forgotten."""
+        self._call("HDEL", self.root + "downstreams", name)
+        self._call("DEL", keys.downstream(self.root, name), keys.limit(self.root, name))
+
+    def read_downstreams(self) -> dict[str, dict[str, Any]]:
+        """Settings by downstream, each with its version."""
+        rows = _text(self._call("HGETALL", self.root + "downstreams"))
+        return {name: json.loads(document) for name, document in rows.items()}
+
+    def adopt(self, limit: int = 5_000) -> int:
+        """Counts what runs already under caps and downstreams that came later; how many jobs."""
+        return int(self._run("adopt", limit)[1])
+
+    def report_call(self, op_id: str, epoch: int, outcome: str, *, took_ms: int) -> str:
+        """What one call of a job's downstream came to: ``success``, ``dropped`` or ``ignore``.
+
+        Says ``taught``, ``stale`` (the delivery has lost its lease) or ``none`` (it has no downstream).
+        """
+        return str(self._run("sample", op_id, epoch, outcome, took_ms)[1])
 
     def publish_model(self, queue: str, figures: Mapping[str, float | None]) -> None:
         """What the monitor models of a queue; the admit script derives times to come back from it."""
@@ -455,6 +513,7 @@ class Store:
             "workers": workers,
             "modes": _modes(dict(raw["modes"] or {}), dict(raw["mode_since"] or {})),
             "policies": policies,
+            "downstreams": [_downstream(row) for row in _rows(raw["downstreams"])],
             "quarantine_spool": {"count": spool["count"], "oldest_at_ms": spool["oldest"] or None},
         }
 
@@ -565,6 +624,8 @@ class Store:
                 if field == "in_flight":
                     continue
                 payload = self.client.hstrlen(self.root + "payloads", _str(op_id))
+                if row["s"] == "parked":
+                    count["parked"] = (count["parked"] or 0) + 1
                 if row["s"] == "spilled":
                     count["spilled"] = (count["spilled"] or 0) + 1
                     count["spilled_bytes"] = (count["spilled_bytes"] or 0) + payload
@@ -689,6 +750,8 @@ def _scalar(value: Any) -> Any:
         return int(value)
     if isinstance(value, (list, tuple)) and value:
         return json.dumps(list(value))
+    if isinstance(value, Mapping) and value:
+        return json.dumps(dict(value))
     return value if isinstance(value, (int, float, str)) else None
 
 
@@ -696,7 +759,7 @@ def _numbers(row: Any) -> dict[str, float]:
     return {name: float(value) for name, value in dict(row or {}).items()}
 
 
-_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "spilled", "spilled_bytes")
+_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "parked", "spilled", "spilled_bytes")
 
 
 def _gauges(row: Mapping[str, float]) -> dict[str, int]:
@@ -730,6 +793,22 @@ def _modes(details: Mapping[str, str], since: Mapping[str, str]) -> dict[str, di
     return {
         scope: {**json.loads(document), "since_at_ms": int(since[scope]) if scope in since else None}
         for scope, document in details.items()
+    }
+
+
+def _downstream(row: Mapping[str, Any]) -> dict[str, Any]:
+    settings, found = json.loads(row["settings"]), _numbers(row["limit"])
+    standing = min(settings["max"], max(settings["min"], found.get("limit", settings["initial"])))
+    return {
+        "name": row["name"],
+        **settings,
+        "limit": standing,
+        "in_flight": row["in_flight"],
+        "mean_ms": found.get("mean_ms"),
+        "changed_at_ms": int(found["changed"]) if "changed" in found else None,
+        **{name: int(found.get(name, 0)) for name in ("answered", "dropped", "cuts", "raises")},
+        "latency_bins": {int(k): int(v) for k, v in dict(row["latencies"] or {}).items()},
+        "gated_bins": {int(k): int(v) for k, v in dict(row["gated"] or {}).items()},
     }
 
 

@@ -33,6 +33,16 @@ modes, modes:detail,   hash    scope -> mode (and ``scope|until``); its JSON; wh
 modes:since
 suspended, revoked     hash    tenant -> who, when, why (JSON); API key -> words. ``|barred`` in modes and
                                ``barred`` in settings say that there are any
+deadlines:Q|N          zset    waiting operations of a tenant by deadline, ms; where the queue's order is edf
+parked:Q|KEY           zset    jobs set aside by what holds them back (t:TASK, s:DOWNSTREAM), by eligible time
+parks:Q                zset    those keys by the score of their oldest job
+running:Q|NAME         set     operations in flight of a task that has a cap
+downstreams            hash    downstream -> its settings (JSON) for people
+downstream:NAME        hash    the same as fields for the scripts
+limit:NAME             hash    a downstream's limit as found, and the window that moves it next
+calls:NAME             set     operations in flight that call a downstream
+latencies:NAME:S,      hash    histograms of a downstream's latency, and of it with the wait at the gate
+gated:NAME:S
 schedule               hash    virtual times of the weighted queues, counts of starts
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
@@ -79,6 +89,14 @@ def policy(gate_root: str, queue: str) -> str:
 
 def model(gate_root: str, queue: str) -> str:
     return f"{gate_root}model:{queue}"
+
+
+def downstream(gate_root: str, name: str) -> str:
+    return f"{gate_root}downstream:{name}"
+
+
+def limit(gate_root: str, name: str) -> str:
+    return f"{gate_root}limit:{name}"
 
 
 def lease(gate_root: str, name: str) -> str:

@@ -22,6 +22,7 @@ class Offer:
     that publishes a replacement. ``api_key`` names the key that a limit per key counts; offers without one
     (Celery publishes) count together, a tenant's as one.
     ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
+    ``downstream`` is what this job calls, where it is another than its queue's.
     """
 
     id: str
@@ -38,6 +39,7 @@ class Offer:
     links: tuple[str, ...] = ()
     ordering_key: str | None = None
     coalesce_key: str | None = None
+    downstream: str | None = None
     source_sequence: int | None = None
     replay_of: str | None = None
     replay_until_at_ms: int | None = None
@@ -63,6 +65,7 @@ class Offer:
             ("ru", self.replay_until_at_ms),
             ("ok", self.ordering_key),
             ("ck", self.coalesce_key),
+            ("ds", self.downstream),
             ("sq", self.source_sequence),
             ("ik", self.idempotency_key),
             ("ih", self.idempotency_hash),
@@ -120,7 +123,7 @@ class Verdict:
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
 SHED_IN_SILENCE = frozenset({"drop_newest", "sample"})
 #: Reasons that mean "full", to which a queue's declared outcome applies.
-BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant"})
+BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant", "downstream"})
 
 
 def say_figures(verdict: Verdict) -> str:
@@ -172,8 +175,8 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
     )
 
 
-#: States of a record that is pending and in nobody's hands; each is a phase too.
-WAITING_STATES = frozenset({"waiting", "delayed", "blocked", "spilled"})
+#: States of a record that is pending and in nobody's hands. The phase of one that is parked is blocked.
+WAITING_STATES = frozenset({"waiting", "delayed", "blocked", "spilled", "parked"})
 
 
 def status_of(state: str, started: bool = False) -> str:

@@ -36,6 +36,8 @@ class Operation:
     replayed_as: str | None = None
     superseded_by: str | None = None
     ordering_key: str | None = None
+    downstream: str | None = None
+    held_back_by: str | None = None
     replay_until_at_ms: int | None = None
     worker: str | None = None
     epoch: int | None = None
@@ -89,6 +91,8 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
     """An operation from its record in ``ops``."""
     state = row["s"]
     phase = state if state in WAITING_STATES else None
+    if state == "parked":
+        phase = "blocked"
     if state == "leased" and not row.get("st"):
         phase = "reserved"
     return Operation(
@@ -115,6 +119,8 @@ def parse_operation(op_id: str, row: dict[str, Any]) -> Operation:
         replayed_as=row.get("ra"),
         superseded_by=row.get("sb"),
         ordering_key=row.get("ok"),
+        downstream=row.get("kd") or row.get("ds"),
+        held_back_by=row.get("pk"),
         replay_until_at_ms=row.get("ru"),
         worker=row.get("w"),
         epoch=row.get("ep"),

@@ -8,18 +8,28 @@ def write(account, amount):
     ...
     delivery.before_effect(account)       # the same, and stops where a newer holder has written
     charge(account, amount, timeout=delivery.remaining_s())
+    with delivery.downstream() as call:   # its own latency, not the task's, moves its limit
+        answer = requests.post(URL, timeout=5)
+        if answer.status_code in (429, 503):
+            call.dropped()
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from celery import current_task
 from celery.exceptions import Ignore
 
+from ..exceptions import DownstreamDropped, StoreUnavailable
 from ..store import Store
+
+logger = logging.getLogger("sluicegate.transport")
 
 
 class Stopped(Ignore):
@@ -131,3 +141,49 @@ def _check(own: Delivery, store: Store) -> None:
     deadline = operation.deadline_at_ms
     if deadline is not None and store.clock.now_ms() >= deadline:
         raise Stopped("its deadline has passed")
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of the job's downstream, as the task tells it."""
+
+    outcome: str = "success"
+    took_ms: int | None = None
+
+    def dropped(self) -> None:
+        """The downstream turned the call away or did not answer: too many call it at once."""
+        self.outcome = "dropped"
+
+    def ignore(self) -> None:
+        """The call says nothing of the downstream's load (a fault of the request itself, a cached answer)."""
+        self.outcome = "ignore"
+
+    def took(self, ms: float) -> None:
+        """The latency as the task measured it, where the block does more than call."""
+        self.took_ms = max(0, round(ms))
+
+
+@contextmanager
+def downstream() -> Iterator[Call]:
+    """Times a call of the running job's downstream and reports it; the job's run time then counts no more.
+
+    ``DownstreamDropped`` and ``TimeoutError`` that leave the block are a drop, other exceptions say nothing.
+    Outside the gate, or without a downstream, the block simply runs. A report that cannot be made is left.
+    """
+    call, began = Call(), time.monotonic()
+    try:
+        yield call
+    except (DownstreamDropped, TimeoutError):
+        call.dropped()
+        raise
+    except BaseException:
+        call.ignore()
+        raise
+    finally:
+        took_ms = round((time.monotonic() - began) * 1000) if call.took_ms is None else call.took_ms
+        try:
+            found = _store()
+            if found is not None:
+                found[1].report_call(found[0].id, found[0].epoch, call.outcome, took_ms=took_ms)
+        except StoreUnavailable as exc:
+            logger.warning("a call of the downstream was not reported: %s", exc.reason)

@@ -53,6 +53,7 @@ class Held:
     result_repr: str | None = None
     quarantine_reason: str | None = None
     delay_ms: int | None = None
+    downstream: str | None = None
     cancel_requested: bool = False
 
     def settlement(self, outcome: str) -> Settlement:
@@ -69,6 +70,7 @@ class Held:
             result_repr=self.result_repr,
             quarantine_reason=self.quarantine_reason,
             delay_ms=self.delay_ms,
+            downstream=self.downstream,
         )
 
     @property

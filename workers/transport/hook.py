@@ -26,6 +26,7 @@ from .publishing import (
     Collected,
     current_batch,
     keep_refusal,
+    name_downstream,
     offered_facts,
     one_batch,
     take_refusal,
@@ -79,6 +80,7 @@ class _Sender:
         functools.update_wrapper(self, type(app).send_task)
 
     def __call__(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        name_downstream(options)
         tenant, fresh = offered_facts(options)
         if fresh and not self.closed.is_empty:
             known = self.closed.check(self._queue_of(name, args, kwargs, options), tenant)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from celery.exceptions import TaskRevokedError
 from celery.states import REVOKED
 
+from ..admission.messages import GATE_HEADER
 from ..exceptions import AdmissionRefused
 from ..store import Offer, Verdict
 from ..store.offers import BOUNDS, say_figures
@@ -171,6 +172,17 @@ class ClosedQueues:
         with self._lock:
             for key, number in counts.items():
                 self._counts[key] = self._counts.get(key, 0) + number
+
+
+def name_downstream(options: dict[str, Any]) -> None:
+    """A task's own ``downstream`` goes along in its header, unless the caller named one there."""
+    named = getattr(options.get("task_type"), "downstream", None)
+    if named is None:
+        return
+    headers = dict(options.get("headers") or {})
+    said = headers.get(GATE_HEADER)
+    headers[GATE_HEADER] = {"downstream": named, **(said if isinstance(said, Mapping) else {})}
+    options["headers"] = headers
 
 
 def offered_facts(options: dict[str, Any]) -> tuple[str, bool]:

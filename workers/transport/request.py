@@ -10,6 +10,7 @@ from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceed
 from celery.utils.serialization import UnpickleableExceptionWrapper
 from celery.worker.request import Request
 
+from ..exceptions import DownstreamDropped
 from ..privacy.redact import redact_error, redact_result
 from .holdings import MAX_RESULT, Held, Holdings, note_error
 from .registry import held_by_tag
@@ -42,6 +43,15 @@ def _as_failure(exc: BaseException) -> ExceptionInfo:
         raise RuntimeError(f"the job raised {type(exc).__name__}({_text(exc)[:200]})")
     except RuntimeError:
         return ExceptionInfo()
+
+
+def _is_drop(exc: Any) -> bool:
+    """Whether a failure says that the downstream had no room or no answer for the call."""
+    if isinstance(exc, (DownstreamDropped, TimeoutError, TimeLimitExceeded)):
+        return True
+    # A prefork child's exceptions may arrive as rebuilt classes of the same name.
+    names = {cls.__name__ for cls in type(exc).__mro__} | {_kind(exc)}
+    return DownstreamDropped.__name__ in names
 
 
 class GateRequest(Request):
@@ -100,6 +110,7 @@ class GateRequest(Request):
         held = self._held
         if held is not None and not soft:
             held.outcome, held.quarantine_reason = "failed", "time_limit"
+            held.downstream = "dropped"
             note_error(held, "TimeLimitExceeded", f"outlived its hard time limit of {timeout} s")
         super().on_timeout(soft, timeout)
 
@@ -109,6 +120,7 @@ class GateRequest(Request):
             held.outcome = "retry"
             cause = getattr(exc_info.exception, "exc", None) or exc_info.exception
             note_error(held, _kind(cause), _text(cause), _text(exc_info.traceback))
+            held.downstream = "dropped" if _is_drop(cause) else "ignore"
         super().on_retry(exc_info)
 
     def on_failure(self, exc_info: Any, send_failed_event: bool = True, return_ok: bool = False) -> None:
@@ -137,6 +149,7 @@ class GateRequest(Request):
                 note_error(held, "WorkerLost", _text(exc))
             else:
                 held.outcome = "failed"
+                held.downstream = "dropped" if _is_drop(exc) else "ignore"
                 if isinstance(exc, TimeLimitExceeded):
                     held.quarantine_reason = "time_limit"
                 note_error(held, _kind(exc), _text(exc), _text(exc_info.traceback))

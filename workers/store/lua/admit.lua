@@ -30,8 +30,39 @@ local function mode_in_force(q)
 end
 
 -- What a queue holds, read once and kept true over the offers of this call.
-local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'next_return', 'spilled', 'spilled_bytes'}
+local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'next_return', 'spilled', 'spilled_bytes', 'parked'}
 local views = {}
+-- When the oldest that waits became eligible, whether it stands in a line or was set aside.
+local function oldest_of(q, v)
+  local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')[2]
+  local aside = v.parked > 0 and redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0, 'WITHSCORES')[2]
+  if aside and (not head or tonumber(aside) < tonumber(head)) then head = aside end
+  return head and to_ms(tonumber(head))
+end
+
+-- The bounds in jobs and work that stand: what the policy states, shrunk to the part of the slots that the
+-- queue's downstream lets work, and what its promised wait allows (Little's law, forecast/promise.py). `open_*`
+-- are the same with the downstream out of the way. Before anything is measured the prior stands.
+local PRIOR_SLOTS, PRIOR_MS = 4, 100
+local function set_bounds(q, v)
+  local p = v.policy
+  v.max_count, v.max_cost, v.open_count, v.open_cost = p.max_count, p.max_cost_ms, p.max_count, p.max_cost_ms
+  if not p.max_wait_s and not p.downstream then return end
+  local m = redis.call('HMGET', root .. 'model:' .. q, 'work_rate', 'job_rate', 'least_wait_s', 'downstream_share')
+  local behind = p.downstream and math.min(1, math.max(0.01, tonumber(m[4] or 1))) or 1
+  v.max_count = v.max_count and v.max_count * behind
+  v.max_cost = v.max_cost and v.max_cost * behind
+  if p.max_wait_s then
+    local wait = math.max(p.max_wait_s, tonumber(m[3] or PRIOR_MS / 1000))
+    local jobs = math.max(1, math.floor(wait * tonumber(m[2] or PRIOR_SLOTS * 1000 / PRIOR_MS)))
+    local work = math.max(1, math.floor(wait * tonumber(m[1] or PRIOR_SLOTS * 1000)))
+    v.max_count = math.min(jobs, v.max_count or math.huge)
+    v.max_cost = math.min(work, v.max_cost or math.huge)
+    v.open_count = math.min(jobs / behind, v.open_count or math.huge)
+    v.open_cost = math.min(work / behind, v.open_cost or math.huge)
+  end
+end
+
 local function view(q)
   local v = views[q]
   if not v then
@@ -40,8 +71,8 @@ local function view(q)
     for i, g in ipairs(GAUGES) do v[g] = tonumber(row[i] or 0) end
     v.delayed = v.delayed - v.spilled -- what is spilled has bounds of its own
     v.mode, v.till, v.barred = mode_in_force(q)
-    local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
-    v.oldest = head[2] and to_ms(tonumber(head[2]))
+    v.oldest = oldest_of(q, v)
+    set_bounds(q, v)
     views[q] = v
   end
   return v
@@ -83,27 +114,27 @@ local function bound_passed(o, q, v, cost, room)
     return 'age', now - v.oldest, p.max_age_s * 1000
   end
   local count = v.depth + v.delayed + 1
-  if p.max_count and count > p.max_count * share then return 'count', count, p.max_count * share end
+  if v.max_count and count > v.max_count * share then
+    return count <= v.open_count * share and 'downstream' or 'count', count, v.max_count * share
+  end
   if p.max_bytes and v.bytes + o.b > p.max_bytes * share then return 'bytes', v.bytes + o.b, p.max_bytes * share end
-  if p.max_cost_ms and v.cost_ms + cost > p.max_cost_ms * share then
-    return 'cost', v.cost_ms + cost, p.max_cost_ms * share
+  -- An empty queue takes one job whatever it costs, as far as the policy's own bound allows.
+  local max_cost = v.max_cost
+  if v.cost_ms == 0 then max_cost = p.max_cost_ms end
+  if max_cost and v.cost_ms + cost > max_cost * share then
+    return v.cost_ms + cost <= v.open_cost * share and 'downstream' or 'cost', v.cost_ms + cost, max_cost * share
   end
-  local model
-  if p.max_wait_s or o.dd then model = redis.call('HMGET', root .. 'model:' .. q, 'work_rate', 'seconds_to_drain') end
-  if p.max_wait_s and model[1] and tonumber(model[1]) > 0 then
-    local bound = p.max_wait_s * tonumber(model[1])
-    if v.cost_ms > 0 and v.cost_ms + cost > bound * share then return 'cost', v.cost_ms + cost, bound * share end
-  end
-  if o.dd and (o.dd <= 0 or (model[2] and tonumber(model[2]) * 1000 > o.dd)) then
-    return 'deadline', tonumber(model[2] or 0) * 1000, o.dd
+  local drained = o.dd and redis.call('HGET', root .. 'model:' .. q, 'seconds_to_drain')
+  if o.dd and (o.dd <= 0 or (drained and tonumber(drained) * 1000 > o.dd)) then
+    return 'deadline', tonumber(drained or 0) * 1000, o.dd
   end
   if has_several_tenants(q, o.n) then
     local part = share * (p.tenant_share or 0.8)
     if part < share then
       local t = tenant_view(q, o.n)
-      if p.max_count and t.count + 1 > math.max(1, p.max_count * part) then return 'tenant', t.count + 1, p.max_count * part end
+      if v.max_count and t.count + 1 > math.max(1, v.max_count * part) then return 'tenant', t.count + 1, v.max_count * part end
       if p.max_bytes and t.bytes + o.b > p.max_bytes * part then return 'tenant', t.bytes + o.b, p.max_bytes * part end
-      if p.max_cost_ms and t.cost + cost > p.max_cost_ms * part then return 'tenant', t.cost + cost, p.max_cost_ms * part end
+      if v.max_cost and t.cost + cost > v.max_cost * part then return 'tenant', t.cost + cost, v.max_cost * part end
     end
   end
   return nil
@@ -143,12 +174,11 @@ local function shed_oldest(q, v, n, reason)
   v.depth = v.depth - 1; v.cost_ms = v.cost_ms - rec.c; v.bytes = v.bytes - rec.b
   local t = v.tenants[of]
   if t then t.count = t.count - 1; t.bytes = t.bytes - rec.b; t.cost = t.cost - rec.c end
-  local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
-  v.oldest = head[2] and to_ms(tonumber(head[2]))
+  v.oldest = oldest_of(q, v)
   return true
 end
 -- @include outcomes
-local SHEDS = {count = true, bytes = true, cost = true, age = true, tenant = true}
+local SHEDS = {count = true, bytes = true, cost = true, age = true, tenant = true, downstream = true}
 
 -- sample: over the high mark a share of the offers is let in, chosen by their ids.
 local function sampled_out(o, v)
@@ -158,12 +188,13 @@ local function sampled_out(o, v)
   return tonumber(string.sub(redis.sha1hex(o.i), 1, 4), 16) / 65536 >= (p.sample_rate or 0.1)
 end
 
+local REPLACEABLE = {waiting = true, delayed = true, spilled = true, parked = true}
 -- coalesce: the operation that this one replaces, if one of its key still waits.
 local function superseded_by(o, q, p)
   if not o.ck or p.may_coalesce == 0 then return nil end
   local id = redis.call('GET', root .. 'coalesce:' .. q .. '|' .. owned(o.n, o.ck))
   local rec = id and id ~= o.i and not replaced[id] and read_record(id)
-  if rec and (rec.s == 'waiting' or rec.s == 'delayed' or rec.s == 'spilled') and not rec.ok then return id, rec end
+  if rec and REPLACEABLE[rec.s] and not rec.ok then return id, rec end
   return nil
 end
 
@@ -324,7 +355,7 @@ for _, verdict in ipairs(accepted) do
   if verdict[2] == 'retry' then
     local rec = verdict[5]
     redis.call('HSET', root .. 'payloads', id .. ':next', o.payload)
-    rec.nx = {r = o.r, b = o.b, du = now + (o.d or 0), t = o.t}
+    rec.nx = {r = o.r, b = o.b, du = now + (o.d or 0), t = o.t, ds = o.ds}
     write_record(id, rec)
   else
     local n = o.n
@@ -339,6 +370,7 @@ for _, verdict in ipairs(accepted) do
       bump(o.df.q, n, 'degraded', 1)
     end
     rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc; rec.k = o.k
+    rec.ds = o.ds
     bump(q, n, 'offered', 1)
     bump(q, n, 'accepted', 1)
     if o.ro then bump(q, n, 'replayed', 1) end
@@ -368,7 +400,7 @@ for _, verdict in ipairs(accepted) do
       local place = old and old.s == 'spilled' and redis.call('ZSCORE', root .. 'spill:' .. q, verdict.old)
       if old and withdraw(verdict.old, old) then
         -- The newer state takes the place of the older one, so that a key that never rests still gets its turn.
-        if old.s == 'waiting' then rec.e = old.e or old.a; score = to_score(rec.e) end
+        if old.s == 'waiting' or old.s == 'parked' then rec.e = old.e or old.a; score = to_score(rec.e) end
         old.sb = id
         finish(verdict.old, old, 'superseded')
       end

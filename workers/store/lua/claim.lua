@@ -7,6 +7,9 @@
 -- @include base
 -- @include authority
 -- @include spill
+-- @include downstream
+-- @include parking
+-- @include shedding
 -- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
 redis.call('DEL', root .. 'nothing')
 local worker, most = ARGV[1], tonumber(ARGV[2])
@@ -24,12 +27,15 @@ flush()
 
 local state = {}
 for _, q in ipairs(lanes) do
-  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'spilled')
-  if tonumber(row[3] or 0) > 0 and tonumber(row[1] or 0) <= most then
+  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'parked', 'spilled')
+  if tonumber(row[4] or 0) > 0 and tonumber(row[1] or 0) <= most then
     take_in(q, 50)
-    row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight')
+    row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'parked')
   end
   state[q] = {depth = tonumber(row[1] or 0), busy = tonumber(row[2] or 0), policy = policy_or_default(q)}
+  if tonumber(row[3] or 0) > 0 then bring_back(q, state[q].policy, most) end
+  local gone = shed_overdue(q, state[q].policy, state[q].depth, most)
+  if gone > 0 then state[q].depth, state[q].freed = state[q].depth - gone, gone end
 end
 
 local sched_key = root .. 'schedule'
@@ -59,7 +65,8 @@ local function choose()
   for _, q in ipairs(lanes) do
     local s = state[q]
     local p = s.policy
-    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight) and leaves_reserve(q) then
+    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight)
+      and not (p.downstream and sink_room(p.downstream) <= 0) and leaves_reserve(q) then
       local rank = p.strict_rank
       if rank then
         if not best_rank or rank < best_rank then best, best_rank = q, rank end
@@ -117,9 +124,24 @@ local function take(q, p)
   local turn = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
   local n = turn[1]
   if not n then return nil end
-  local item = redis.call(newest_first and 'ZPOPMAX' or 'ZPOPMIN', ready_key(q, n))
+  local line = ready_key(q, n)
+  local item
+  local most_urgent = p.order == 'edf' and redis.call('ZRANGE', deadlines_key(q, n), 0, 0)[1]
+  if most_urgent then
+    item = {most_urgent, redis.call('ZSCORE', line, most_urgent)}
+    redis.call('ZREM', deadlines_key(q, n), most_urgent)
+    redis.call('ZREM', line, most_urgent)
+  else
+    item = redis.call(newest_first and 'ZPOPMAX' or 'ZPOPMIN', line)
+  end
   local id = item[1]
   local rec = id and read_record(id)
+  local key = rec and held_back_by(q, p, rec)
+  if key then
+    park(q, id, rec, key, item[2])
+    refresh_line(q, n)
+    return nil, rec
+  end
   redis.call('HSET', totals_key(q), 'vt', turn[2])
   redis.call('ZADD', turns, turn[2] + (rec and rec.c or 1), n)
   refresh_line(q, n)
@@ -132,7 +154,8 @@ while #jobs < most and skipped < 50 do
   if not q then break end
   local s = state[q]
   local id, rec, n = take(q, s.policy)
-  if not id then s.depth = 0
+  if not id and rec then skipped = skipped + 1
+  elseif not id then s.depth = 0
   else
     s.depth = s.depth - 1
     s.freed = (s.freed or 0) + 1
@@ -164,6 +187,7 @@ while #jobs < most and skipped < 50 do
         local lease_ms = (s.policy.lease_s or 10) * 1000
         rec.s = 'leased'; rec.ep = epoch; rec.w = worker; rec.cl = now; rec.st = nil
         rec.dl = (rec.dl or 0) + 1
+        hold(id, rec, s.policy)
         write_record(id, rec)
         redis.call('ZADD', root .. 'leases', now + lease_ms, id)
         bump(q, n, 'in_flight', 1)
@@ -182,5 +206,7 @@ end
 for q, s in pairs(state) do
   if s.freed then tell_room(q, s.freed) end
 end
+-- Who ended what was in the way and found nothing yet comes again at once.
+if #jobs == 0 and skipped >= 50 then for _, q in ipairs(lanes) do ring(q) end end
 flush()
 return cmsgpack.pack({now, jobs})

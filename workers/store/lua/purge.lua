@@ -32,6 +32,13 @@ end
 if done < most then
   for _, id in ipairs(redis.call('ZRANGE', root .. 'spill:' .. q, 0, most - done - 1)) do drop(id, root .. 'spill:' .. q) end
 end
+while done < most do
+  local key = redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0)[1]
+  if not key then break end
+  local ids = redis.call('ZRANGE', park_key(q, key), 0, most - done - 1)
+  for _, id in ipairs(ids) do drop(id, park_key(q, key)) end
+  if #ids == 0 then redis.call('ZREM', root .. 'parks:' .. q, key) end
+end
 -- What is parked behind a running job of its ordering key stands in no line.
 if done < most then
   for _, running in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do

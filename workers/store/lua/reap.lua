@@ -5,6 +5,7 @@
 -- Cost  O(jobs log n), at most ARGV[1] leases 100 due and 200 spilled jobs a queue.
 -- @include base
 -- @include spill
+-- @include downstream
 redis.call('DEL', root .. 'nothing')
 local ended = redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))
 local out = {}
@@ -14,6 +15,7 @@ for _, id in ipairs(ended) do
   if rec and rec.s == 'leased' then
     local worker = rec.w or ''
     bump(rec.q, rec.n, 'in_flight', -1)
+    let_go(id, rec)
     lose(id, rec)
     out[#out + 1] = {id, rec.q, rec.t, worker, rec.dl or 0, rec.s}
   end

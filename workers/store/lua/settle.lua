@@ -1,10 +1,12 @@
 -- settle: ends leases and records what came of each delivery. A stale epoch changes nothing.
 -- KEYS  1 root of the gate
 -- ARGV  1.. one msgpack map a delivery: i id, e epoch, o outcome (states.OUTCOMES), st started_at_ms, rt run_ms,
---       er {type, message, traceback}, rr result as text, qr quarantine reason, dy delay_ms before it is offered again
+--       er {type, message, traceback}, rr result as text, qr quarantine reason, dy delay_ms before it is offered again,
+--       dw what it teaches of its downstream: success|dropped|ignore (by the outcome where it does not say)
 -- Reply msgpack {now, {"settled"|"retried"|"returned"|"quarantined"|"stale"|"unknown", ...}}
 -- Cost  O(log n) a delivery.
 -- @include base
+-- @include downstream
 redis.call('DEL', root .. 'nothing')
 
 local function settle(a)
@@ -19,6 +21,7 @@ local function settle(a)
   redis.call('ZREM', root .. 'leases', id)
   bump(q, n, 'in_flight', -1)
   local outcome = a.o
+  let_go(id, rec, a.dw or (outcome == 'succeeded' and 'success') or nil, a.rt)
   if a.st then
     if not rec.st then
       rec.st = a.st

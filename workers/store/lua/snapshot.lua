@@ -2,7 +2,7 @@
 -- KEYS  1 root of the gate
 -- ARGV  1 how many tenants a queue at most   2.. names of the stock lists that are inlets, each after its queue
 -- Reply msgpack map
--- Cost  O(queues x (tenants shown + bins)); does not depend on the number of jobs.
+-- Cost  O(queues x (tenants shown + bins) + downstreams x bins); does not depend on the number of jobs.
 -- @include base
 local out = {now = now, queues = {}, tenants = {}, workers = {}}
 local function hash(key)
@@ -44,6 +44,9 @@ for q in pairs(out.policies) do
   local oldest = head[2] and to_ms(tonumber(head[2])) or false
   local next_due = due[2] and tonumber(due[2]) or false
   if next_due and next_due <= now and (not oldest or next_due < oldest) then oldest = next_due end
+  local aside = redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0, 'WITHSCORES')
+  local aside_at = aside[2] and to_ms(tonumber(aside[2]))
+  if aside_at and (not oldest or aside_at < oldest) then oldest = aside_at end
   out.queues[q] = {totals = hash(totals_key(q)), oldest = oldest, next_due = next_due,
     waits = bins('waits', q), services = bins('services', q), model = hash(root .. 'model:' .. q), inlet = 0}
   local spilled = redis.call('ZRANGE', root .. 'spill:' .. q, 0, 0, 'WITHSCORES')
@@ -75,6 +78,11 @@ local beats = redis.call('ZREVRANGE', root .. 'workers', 0, 199, 'WITHSCORES')
 for i = 1, #beats, 2 do
   out.workers[#out.workers + 1] = {name = beats[i], beat = tonumber(beats[i + 1]),
     about = redis.call('HGET', root .. 'worker', beats[i]) or ''}
+end
+out.downstreams = {}
+for d, document in pairs(hash(root .. 'downstreams')) do
+  out.downstreams[#out.downstreams + 1] = {name = d, settings = document, limit = hash(root .. 'limit:' .. d),
+    in_flight = redis.call('SCARD', root .. 'calls:' .. d), latencies = bins('latencies', d), gated = bins('gated', d)}
 end
 local first = redis.call('ZRANGE', root .. 'spool', 0, 0, 'WITHSCORES')
 out.spool = {count = redis.call('ZCARD', root .. 'spool'), oldest = first[2] and tonumber(first[2]) or false}

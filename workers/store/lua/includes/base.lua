@@ -73,9 +73,10 @@ local POLICY_FIELDS = {'version', 'max_count', 'max_bytes', 'max_cost_ms', 'max_
   'tenant_share', 'max_deliveries', 'lease_s', 'sample_rate', 'unknown_task_grace_s', 'quarantine_max_count',
   'max_wait_s', 'quarantine_max_bytes', 'may_coalesce', 'block_s', 'high_mark', 'rate_limits',
   'payload_class', 'low_mark', 'objective_s', 'degrade_to', 'degrade_queue', 'degrade_reserve', 'spill_max_count',
-  'spill_max_bytes', 'spill_max_age_s'}
+  'spill_max_bytes', 'spill_max_age_s',
+  'downstream', 'codel_target_ms', 'codel_interval_ms', 'max_in_flight_per_task'}
 local WORDS = {on_full = true, order = true, rate_limits = true, payload_class = true, degrade_to = true,
-  degrade_queue = true}
+  degrade_queue = true, downstream = true, max_in_flight_per_task = true}
 local function policy_of(q)
   local p = policies[q]
   if p == nil then
@@ -88,6 +89,7 @@ local function policy_of(q)
       end
       if p.rate_limits then p.rate_limits = cjson.decode(p.rate_limits) end
     end
+    if p and p.max_in_flight_per_task then p.max_in_flight_per_task = cjson.decode(p.max_in_flight_per_task) end
     policies[q] = p
   end
   return p
@@ -98,8 +100,24 @@ local function gated(q)
 end
 local function policy_or_default(q) return policy_of(q) or {} end
 
+-- Where a queue serves the earliest deadline first: a tenant's waiting jobs that have a deadline, by it.
+local function deadlines_key(q, n) return root .. 'deadlines:' .. q .. '|' .. n end
+local function leave_deadlines(q, n, id, rec)
+  if rec.dd and policy_or_default(q).order == 'edf' then redis.call('ZREM', deadlines_key(q, n), id) end
+end
+-- What a queue's own rules must know of a job that enters its line.
+local function note_entry(q, n, id, rec)
+  local p = policy_or_default(q)
+  if rec and rec.dd and p.order == 'edf' then redis.call('ZADD', deadlines_key(q, n), rec.dd, id) end
+  -- Since when it has not been empty: controlled delay asks (shedding.lua).
+  if p.codel_target_ms and redis.call('EXISTS', root .. 'heads:' .. q) == 0 then
+    redis.call('HSET', totals_key(q), 'filled_at', now)
+  end
+end
+
 -- A job becomes eligible: into its tenant's line, its tenant into the turn and the heads.
-local function put_ready(q, n, id, score)
+local function put_ready(q, n, id, score, rec)
+  note_entry(q, n, id, rec)
   redis.call('ZADD', ready_key(q, n), score, id)
   local turns = root .. 'turns:' .. q
   if not redis.call('ZSCORE', turns, n) then
@@ -156,7 +174,7 @@ local function enqueue(q, n, id, rec, due, eligible_score)
     bump(q, n, 'delayed', 1)
   else
     rec.s = 'waiting'; rec.du = nil
-    put_ready(q, n, id, eligible_score)
+    put_ready(q, n, id, eligible_score, rec)
     bump(q, n, 'depth', 1)
     bump(q, n, 'cost_ms', rec.c)
     ring(q)
@@ -228,6 +246,18 @@ local function leave_spill(id, q, n, bytes)
   bump(q, n, 'spilled_bytes', -bytes)
 end
 
+-- Where jobs stand that were set aside by what holds them back (parking.lua).
+local function park_key(q, key) return root .. 'parked:' .. q .. '|' .. key end
+local function leave_park(id, rec)
+  local q, key = rec.q, rec.pk
+  rec.pk = nil
+  redis.call('ZREM', park_key(q, key), id)
+  local head = redis.call('ZRANGE', park_key(q, key), 0, 0, 'WITHSCORES')
+  if head[1] then redis.call('ZADD', root .. 'parks:' .. q, head[2], key)
+  else redis.call('ZREM', root .. 'parks:' .. q, key) end
+  if rec.n then bump(q, rec.n, 'parked', -1) else bump_key(totals_key(q), 'parked', -1) end
+end
+
 -- Takes a pending operation out of wherever it waits. False where it does not wait (any more).
 local function withdraw(id, rec)
   local q, n = rec.q, rec.n
@@ -236,9 +266,12 @@ local function withdraw(id, rec)
     return true
   elseif rec.s == 'waiting' then
     redis.call('ZREM', ready_key(q, n), id)
+    leave_deadlines(q, n, id, rec)
     refresh_line(q, n)
   elseif rec.s == 'delayed' then
     redis.call('ZREM', root .. 'delayed:' .. q, id)
+  elseif rec.s == 'parked' then
+    leave_park(id, rec)
   elseif rec.s ~= 'blocked' then
     return false
   end
@@ -257,7 +290,7 @@ local function promote(q, most)
     local rec = read_record(id)
     if rec then
       rec.s = 'waiting'; rec.du = nil; rec.e = at
-      put_ready(q, rec.n, id, to_score(at))
+      put_ready(q, rec.n, id, to_score(at), rec)
       write_record(id, rec)
       bump(q, rec.n, 'delayed', -1)
       bump(q, rec.n, 'depth', 1)
@@ -365,6 +398,7 @@ local function give_back(id, rec)
     rec.r = next_up.r
     rec.t = next_up.t
     rec.b = next_up.b
+    rec.ds = next_up.ds or rec.ds
     rec.dl = 0
     redis.call('HSET', root .. 'payloads', id, redis.call('HGET', root .. 'payloads', id .. ':next'))
     redis.call('HDEL', root .. 'payloads', id .. ':next')

@@ -1,0 +1,271 @@
+"""Is a downstream's limit found, kept over all claims, and taught by the right things?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from workers.limits.downstream import parse_downstream
+from workers.simulate import Arrival, SteppedStore, World
+from workers.store import Claimed, Offer, Settlement, Store
+
+from . import audit
+from .conftest import publish
+
+QUEUES = {"normal": {"weight": 3, "downstream": "bank"}, "bulk": {"weight": 1}}
+
+
+def make(store: Store, name: str = "bank", **settings: Any) -> None:
+    store.publish_downstream(name, parse_downstream(settings).as_fields(), version=1)
+
+
+@pytest.fixture
+def gate(redis_url: str) -> Iterator[SteppedStore]:
+    """A gate whose clock the test moves; what it holds at the end must add up."""
+    store = SteppedStore.from_url(redis_url, "simulated")
+    publish(store, QUEUES)
+    yield store
+    faults = audit.find_faults(store)
+    store.client.close()
+    assert not faults, "\n".join(faults[:20])
+
+
+def offer(number: int, queue: str = "normal", **facts: Any) -> Offer:
+    return Offer(f"{queue}-{number}", facts.pop("task", "t"), queue, b"{}", **facts)
+
+
+def row(store: Store, name: str = "bank") -> dict[str, Any]:
+    return next(d for d in store.snapshot()["downstreams"] if d["name"] == name)
+
+
+def end(store: Store, job: Claimed, outcome: str = "succeeded", **facts: Any) -> str:
+    facts.setdefault("run_ms", 10)
+    facts.setdefault("started_at_ms", 1)
+    return store.settle([Settlement(job.id, job.epoch, outcome, **facts)])[0]
+
+
+def test_no_more_are_in_flight_than_the_limit_over_all_claims(gate: SteppedStore) -> None:
+    make(gate, initial=3)
+    gate.admit([offer(n) for n in range(10)])
+    first = gate.claim("a", ["normal"], 2)
+    second = gate.claim("b", ["normal"], 5)
+    assert (len(first), len(second)) == (2, 1)
+    assert gate.claim("c", ["normal"], 5) == []
+    assert row(gate)["in_flight"] == 3
+    end(gate, first[0])
+    assert len(gate.claim("c", ["normal"], 5)) == 1
+
+
+def test_a_full_downstream_leaves_the_slots_to_other_queues(gate: SteppedStore) -> None:
+    make(gate, initial=1)
+    gate.admit([offer(n) for n in range(4)] + [offer(n, "bulk") for n in range(2)])
+    assert sorted(job.queue for job in gate.claim("a", ["normal", "bulk"], 4)) == ["bulk", "bulk", "normal"]
+
+
+@pytest.mark.parametrize("way", ["reaped", "released", "failed", "retried", "cancelled"])
+def test_every_end_of_a_lease_gives_its_call_back(gate: SteppedStore, way: str) -> None:
+    make(gate, initial=1)
+    gate.admit([offer(1)])
+    job = gate.claim("a", ["normal"], 1)[0]
+    if way == "reaped":
+        gate.step(60_000)
+        assert gate.reap(10)[0]["id"] == job.id
+    elif way == "retried":
+        gate.admit([offer(1, retries=1)])
+        assert end(gate, job, "retry") == "retried"
+    elif way == "cancelled":
+        gate.cancel(job.id, by="o")
+        assert end(gate, job, "cancelled") == "settled"
+    else:
+        end(gate, job, way)
+    assert row(gate)["in_flight"] == 0
+    assert row(gate)["answered"] == 0  # none of these says how much the downstream bears
+
+
+def test_a_task_of_its_own_downstream_is_set_aside_and_never_looked_past_twice(gate: SteppedStore) -> None:
+    make(gate, "mail", initial=1)
+    gate.admit([offer(n, "bulk", downstream="mail") for n in range(100)] + [offer(900, "bulk")])
+    assert [job.id for job in gate.claim("a", ["bulk"], 1)] == ["bulk-0"]
+    for _ in range(3):  # at most fifty are set aside in one claim
+        found = gate.claim("b", ["bulk"], 1)
+        if found:
+            break
+    assert [job.id for job in found] == ["bulk-900"]
+    assert gate.snapshot()["queues"]["bulk"]["parked"] == 99
+    before = gate.client.info("commandstats")["cmdstat_zpopmin"]["calls"]
+    assert gate.claim("b", ["bulk"], 1) == []
+    assert gate.client.info("commandstats")["cmdstat_zpopmin"]["calls"] - before <= 1
+    audit.check(gate)
+    operation = gate.read_operation("bulk-1")
+    assert operation is not None
+    assert (operation.status, operation.phase, operation.held_back_by) == ("pending", "blocked", "s:mail")
+
+
+def test_set_aside_jobs_come_back_oldest_first_and_count_in_the_age(gate: SteppedStore) -> None:
+    make(gate, "mail", initial=1)
+    gate.admit([offer(0, "bulk", downstream="mail"), offer(1, "bulk", downstream="mail")])
+    job = gate.claim("a", ["bulk"], 5)[0]
+    gate.step(5_000)
+    gate.admit([offer(2, "bulk", downstream="mail")])
+    assert gate.claim("a", ["bulk"], 5) == []
+    snapshot = gate.snapshot()
+    assert snapshot["now_ms"] - snapshot["queues"]["bulk"]["oldest_eligible_at_ms"] == 5_000
+    end(gate, job)
+    assert [found.id for found in gate.claim("a", ["bulk"], 5)] == ["bulk-1"]
+
+
+def test_set_aside_jobs_can_be_cancelled_purged_and_superseded(gate: SteppedStore) -> None:
+    make(gate, "mail", initial=1)
+    gate.publish_policy("bulk", {"weight": 1, "may_coalesce": True, "on_full": "coalesce"}, version=2)
+    gate.admit([offer(n, "bulk", downstream="mail", coalesce_key=f"k{n}") for n in range(5)])
+    gate.claim("a", ["bulk"], 5)
+    assert gate.cancel("bulk-1", by="o").result == "cancelled"
+    gate.admit([offer(9, "bulk", downstream="mail", coalesce_key="k2")])
+    operation = gate.read_operation("bulk-2")
+    assert operation is not None and operation.status == "superseded"
+    audit.check(gate)
+    assert gate.purge("bulk", by="o") == 3
+    assert gate.snapshot()["queues"]["bulk"]["parked"] == 0
+
+
+def test_a_downstream_that_nobody_made_limits_nothing(gate: SteppedStore) -> None:
+    gate.admit([offer(n, "bulk", downstream="nobody") for n in range(5)] + [offer(n) for n in range(5)])
+    assert len(gate.claim("a", ["bulk", "normal"], 10)) == 10
+
+
+def test_what_runs_already_counts_once_a_downstream_is_made(gate: SteppedStore) -> None:
+    gate.admit([offer(n) for n in range(5)])
+    jobs = gate.claim("a", ["normal"], 3)
+    make(gate, initial=3)
+    assert row(gate)["in_flight"] == 3
+    assert gate.claim("a", ["normal"], 3) == []
+    end(gate, jobs[0])
+    assert len(gate.claim("a", ["normal"], 3)) == 1
+
+
+def test_a_lowered_maximum_holds_at_once_and_a_removed_downstream_lets_all_go(gate: SteppedStore) -> None:
+    make(gate, initial=8)
+    gate.admit([offer(n) for n in range(20)])
+    assert len(gate.claim("a", ["normal"], 4)) == 4
+    make(gate, initial=2, max=2)
+    assert row(gate)["limit"] == 2
+    assert gate.claim("a", ["normal"], 4) == []
+    gate.remove_downstream("bank")
+    assert len(gate.claim("a", ["normal"], 4)) == 4
+
+
+# What moves the limit. A window is 1 s; ``serve`` runs that many calls at a time in it.
+
+
+def serve(gate: SteppedStore, calls: int, *, ms: int = 10, **facts: Any) -> None:
+    """One window in which so many are in flight at once, each answered after so many ms."""
+    gate.admit([offer(gate.now_ms * 1000 + n) for n in range(calls)])
+    jobs = gate.claim("a", ["normal"], calls)
+    gate.step(1_000)
+    for job in jobs:
+        end(gate, job, run_ms=ms, **facts)
+    if len(jobs) < calls:
+        gate.purge("normal", by="test")
+
+
+def limits(gate: SteppedStore, windows: int, calls: int, **facts: Any) -> list[float]:
+    found = []
+    for _ in range(windows):
+        serve(gate, calls, **facts)
+        found.append(row(gate)["limit"])
+    return found
+
+
+def test_it_grows_by_one_a_window_while_it_is_used_and_the_target_is_kept(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=4, max=6)
+    assert limits(gate, 5, 20) == [4, 5, 6, 6, 6]  # the first answers open the first window
+
+
+def test_it_does_not_grow_while_few_call(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=10)
+    assert set(limits(gate, 12, 2)) == {10}
+
+
+def test_ten_slow_answers_in_flight_at_once_are_one_cut(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=10, window_ms=100)
+    gate.admit([offer(n) for n in range(30)])
+    first = gate.claim("a", ["normal"], 10)
+    gate.step(1_000)
+    for job in first:
+        end(gate, job, run_ms=1_000)
+        gate.step(200)  # each in a window of its own
+    assert row(gate)["cuts"] == 1
+    assert row(gate)["limit"] == 9
+
+
+def test_drops_cut_however_fast_they_come_and_ignored_ends_teach_nothing(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=10)
+    assert limits(gate, 3, 10, ms=1, outcome="failed", downstream="dropped")[-1] < 10
+    stood = row(gate)["limit"]
+    assert set(limits(gate, 3, 10, ms=5_000, outcome="failed", downstream="ignore")) == {stood}
+    assert row(gate)["dropped"] > 0
+
+
+def test_a_drop_among_many_answers_is_the_downstreams_own_fault(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=40, max=40)
+    for _ in range(3):
+        gate.admit([offer(gate.now_ms * 1000 + n) for n in range(40)])
+        jobs = gate.claim("a", ["normal"], 40)
+        gate.step(1_000)
+        end(gate, jobs[0], "failed", downstream="dropped")
+        for job in jobs[1:]:
+            end(gate, job)
+    assert row(gate)["limit"] == 40
+
+
+def test_what_a_task_reports_counts_in_place_of_its_run_time(gate: SteppedStore) -> None:
+    make(gate, target_ms=100, initial=2, window_ms=100)
+    for number in range(8):
+        gate.admit([offer(number * 10 + n) for n in range(2)])
+        jobs = gate.claim("a", ["normal"], 2)
+        gate.step(1_000)
+        for job in jobs:
+            assert gate.report_call(job.id, job.epoch, "success", took_ms=20) == "taught"
+            end(gate, job, run_ms=1_000)
+    assert row(gate)["limit"] > 2
+    assert row(gate)["answered"] == 16
+    assert gate.report_call(jobs[0].id, jobs[0].epoch, "success", took_ms=20) == "stale"
+
+
+def test_the_wait_at_the_gate_is_told_apart_from_the_latency(gate: SteppedStore) -> None:
+    make(gate)
+    gate.admit([offer(1)])
+    gate.step(5_000)
+    job = gate.claim("a", ["normal"], 1)[0]
+    gate.step(50)
+    end(gate, job, run_ms=50)
+    found = row(gate)
+    (latency,), (gated,) = found["latency_bins"], found["gated_bins"]
+    assert gated > latency
+
+
+@pytest.mark.parametrize("kind", ["aimd", "gradient"])
+def test_it_finds_a_downstream_of_four_then_of_two_then_of_eight(gate: SteppedStore, kind: str) -> None:
+    """Beyond its capacity calls queue inside the downstream: latency = 200 ms x calls / capacity."""
+    make(gate, kind=kind, target_ms=240, initial=8, window_ms=400)
+    begin, found = gate.now_ms, dict[int, list[float]]()
+
+    def capacity() -> int:
+        return (4, 2, 8)[min(2, (gate.now_ms - begin) // 12_000)]
+
+    def look(store: SteppedStore) -> None:
+        found.setdefault(capacity(), []).append(row(store)["limit"])
+
+    world = World(
+        gate,
+        slots=12,
+        queues=("normal",),
+        service=lambda arrival, running: max(200, 200 * running // capacity()),
+        on_tick=look,
+    )
+    world.run((Arrival(n * 24, offer(n)) for n in range(1_500)), until_ms=36_000)
+    for size, seen in found.items():
+        settled = seen[-3:]
+        assert size <= min(settled) and max(settled) <= 1.2 * size + 1.5, (size, seen)

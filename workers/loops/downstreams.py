@@ -1,0 +1,60 @@
+"""How much does each downstream take now, and how long does it take? The frame's part about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..metrics.history import History
+from ..metrics.percentiles import BinValue, percentiles
+from ..metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
+
+COUNTED = ("answered", "dropped", "cuts", "raises")
+
+
+def live_limits(snapshot: Mapping[str, Any]) -> dict[str, float]:
+    """Calls at a time that each downstream takes now."""
+    return {row["name"]: float(math.floor(row["limit"])) for row in snapshot.get("downstreams") or ()}
+
+
+def downstream_rows(history: History, *, bin_value: BinValue) -> list[dict[str, Any]]:
+    """A row a downstream, by name. Latencies are of answers of the last 60 s, drops left out."""
+    snapshot, earlier = history.latest, history.reference(RATE_WINDOW_MS)
+    assert snapshot is not None
+    before = {row["name"]: row for row in (earlier or {}).get("downstreams") or ()}
+    rows = []
+    for row in sorted(snapshot.get("downstreams") or (), key=lambda row: str(row["name"])):
+        if earlier is None:
+            rates = unknown_rates(COUNTED[:2], history.why_no_reference(RATE_WINDOW_MS))
+        elif row["name"] not in before:
+            rates = unknown_rates(COUNTED[:2], "not enough samples yet")
+        else:
+            span_s = (int(snapshot["now_ms"]) - int(earlier["now_ms"])) / 1000
+            rates = difference(before[row["name"]], row, COUNTED[:2], span_s=span_s)
+        limit = math.floor(row["limit"])
+        out: dict[str, Any] = {
+            **{name: row[name] for name in ("name", "version", "kind", "target_ms", "min", "max", "initial")},
+            **{name: row[name] for name in ("window_ms", "backoff", *COUNTED)},
+            "limit": limit,
+            "in_flight": row["in_flight"],
+            "state": "at_limit" if row["in_flight"] >= limit else "open",
+            "mean_ms": row["mean_ms"],  # of the window that moved the limit last
+            "changed_at_ms": row["changed_at_ms"],
+            "queues": sorted(
+                queue
+                for queue, policy in snapshot["policies"].items()
+                if policy.get("downstream") == row["name"]
+            ),
+            "rates": rates,
+            "latency_ms": percentiles(
+                row["latency_bins"], bin_value=bin_value, nothing="no answer in the last 60 s"
+            ),
+            "gated_ms": percentiles(
+                row["gated_bins"], bin_value=bin_value, nothing="no answer in the last 60 s"
+            ),
+        }
+        reasons = {"mean_ms": "no window has ended yet", "changed_at_ms": "the limit has not moved yet"}
+        out["unknown"] = {name: reason for name, reason in reasons.items() if out[name] is None}
+        rows.append(out)
+    return rows
