@@ -39,18 +39,23 @@ class Contents:
                     pipe.zrange(name, 0, -1, withscores=True)
                 elif kind == b"set":
                     pipe.smembers(name)
+                elif kind == b"string":
+                    pipe.get(name)
                 else:
                     pipe.type(name)
             values = pipe.execute()
         self.hashes: dict[str, dict[str, bytes]] = {}
         self.zsets: dict[str, dict[str, float]] = {}
         self.sets: dict[str, set[str]] = {}
+        self.sheets: dict[str, dict[str, float]] = {}
         for name, kind, value in zip(names, kinds, values, strict=True):
             short = name.decode()[len(root) :]
             if kind == b"hash":
                 self.hashes[short] = {k.decode(errors="surrogateescape"): v for k, v in value.items()}
             elif kind == b"set":
                 self.sets[short] = {m.decode(errors="surrogateescape") for m in value}
+            elif kind == b"string" and short.startswith(("totals:", "tenant:")):
+                self.sheets[short] = scripts.unpack(value)
             elif kind == b"zset":
                 self.zsets[short] = {m.decode(errors="surrogateescape"): float(s) for m, s in value}
 
@@ -60,11 +65,11 @@ class Contents:
         return {op_id: scripts.unpack(row) for op_id, row in self.hashes.get("ops", {}).items()}
 
     def numbers(self, name: str) -> dict[str, float]:
-        return {field: float(value) for field, value in self.hashes.get(name, {}).items()}
+        return {field: float(value) for field, value in self.sheets.get(name, {}).items()}
 
     def names(self, beginning: str) -> list[str]:
-        """What follows ``beginning`` in the names of hashes."""
-        return [name[len(beginning) :] for name in self.hashes if name.startswith(beginning)]
+        """What follows ``beginning`` in the names of sheets."""
+        return [name[len(beginning) :] for name in self.sheets if name.startswith(beginning)]
 
 
 def sets_of_holders(contents: Contents) -> list[str]:
@@ -80,8 +85,8 @@ def records(store: Store) -> dict[str, dict[str, Any]]:
 
 def totals(store: Store, queue: str) -> dict[str, float]:
     """Counters and gauges of a queue."""
-    row = store.client.hgetall(f"{store.root}totals:{queue}")
-    return {field.decode(): float(value) for field, value in row.items()}
+    packed = store.client.get(f"{store.root}totals:{queue}")
+    return {field: float(value) for field, value in scripts.unpack(packed).items()} if packed else {}
 
 
 def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
@@ -164,7 +169,7 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
             for gauge in _GAUGES:
                 compare(f"{queue}|{tenant} {gauge}", own.get(gauge, 0), held[(queue, tenant)][gauge])
             for name, value in own.items():
-                sums[name] += int(value) if name != "vt" else 0
+                sums[name] += int(value)
             lined = held_now.zsets.get(f"ready:{queue}|{tenant}", {})
             eligible = waiting[(queue, tenant)]
             compare(f"line of {queue}|{tenant}", set(lined), set(eligible))

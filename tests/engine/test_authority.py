@@ -149,4 +149,4 @@ def test_nothing_is_asked_where_nobody_is_suspended_or_revoked(store: Store) -> 
     store.suspend_tenant("b", ABOUT)
     store.resume_tenant("b")
     assert not store.client.hexists(store.root + "modes", "|barred")
-    assert not store.client.hexists(store.root + "settings", "barred")
+    assert not store.client.hexists(store.root + "rules", "barred")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgpack
 import pytest
 
 from tests.support.waiting import wait_until
@@ -376,10 +377,10 @@ def test_a_restarted_server_knows_the_scripts_again(store: Store) -> None:
 
 def test_epochs_grow_on_after_the_newest_was_lost(store: Store) -> None:
     before = put_in_flight(store)
-    store.client.delete(store.root + "epoch")
+    store.client.delete(store.root + "schedule")
     after = put_in_flight(store)
     assert after.epoch > before.epoch
-    store.client.set(store.root + "epoch", after.epoch + 10_000_000)
+    store.client.set(store.root + "schedule", msgpack.packb({"epoch": after.epoch + 10_000_000}))
     assert put_in_flight(store).epoch == after.epoch + 10_000_001
 
 

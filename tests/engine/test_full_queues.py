@@ -29,7 +29,8 @@ def phases(store: Store, ids: list[str]) -> list[str]:
 def forget_cost(store: Store) -> None:
     """What a deleted record cost is not known any more; the audit is to find the rest in order."""
     for key in ("totals:normal", "tenant:normal|default"):
-        store.client.hset(store.root + key, "cost_ms", 0)
+        numbers = scripts.unpack(store.client.get(store.root + key))
+        store.client.set(store.root + key, msgpack.packb({**numbers, "cost_ms": 0}))
 
 
 # degrade

@@ -310,7 +310,7 @@ class GateMachine(RuleBasedStateMachine):
             self.refuse(offer)
 
     def cheap_cost(self) -> int:
-        return int(self.store.client.hget(self.store.root + "costs", "cheap") or 100)
+        return int(self.store.client.hget(self.store.root + "rules", "cost|cheap") or 100)
 
     def expect_other_outcome(self, offer: Offer) -> str:
         """Whether this offer is spilled or degraded now, or neither."""

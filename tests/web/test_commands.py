@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import msgpack
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
@@ -44,7 +45,7 @@ def test_the_doctor_finds_a_sound_installation_sound(gate: Store) -> None:
 
 
 def test_the_doctor_finds_a_counter_that_lies_and_a_redis_that_evicts(gate: Store) -> None:
-    gate.client.hincrby(f"{gate.root}totals:normal", "depth", 3)
+    gate.client.set(f"{gate.root}totals:normal", msgpack.packb({"depth": 3}))
     gate.client.config_set("maxmemory-policy", "allkeys-lru")
     try:
         out = io.StringIO()

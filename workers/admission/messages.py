@@ -34,17 +34,19 @@ MAX_KEY = 500
 MAX_WHOLE = 2**53
 
 
-def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime) -> Offer:
+def offer_from_message(
+    message: Mapping[str, Any], queue: str, *, now: datetime, minted: bool = False
+) -> Offer:
     """The offer that a message of Celery's protocol 2 makes.
 
     ``now`` is the sender's own time: an ETA counts as a distance from it, so that a skewed clock does
-    not move the due time.
+    not move the due time. ``minted`` as in ``Offer``.
 
     Raises:
         OfferError: an id, a task name, an ETA, an expiry or a fact is missing or makes no sense.
     """
     try:
-        return _read_offer(message, queue, now)
+        return _read_offer(message, queue, now, minted)
     except OfferError:
         raise
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as exc:
@@ -52,7 +54,7 @@ def offer_from_message(message: Mapping[str, Any], queue: str, *, now: datetime)
         raise OfferError("message", f"{type(exc).__name__}: {exc}", "send a Celery task message") from exc
 
 
-def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
+def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: bool) -> Offer:
     headers = message.get("headers")
     if not isinstance(headers, Mapping):
         raise OfferError("headers", "missing or not a map", "send a Celery task message (protocol 2)")
@@ -108,6 +110,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime) -> Offer:
         tags=_texts("tags", facts.get("tags") or ()),
         trace=_text(facts, "trace"),
         payload_class=payload_class,
+        minted=minted,
     )
 
 

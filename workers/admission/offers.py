@@ -48,6 +48,7 @@ def build_offer(
         OfferError: a name or a time makes no sense.
         kombu.exceptions.EncodeError: the arguments cannot be serialized.
     """
+    minted = op_id is None
     op_id = op_id or str(uuid.uuid4())
     message = app.amqp.create_task_message(op_id, task, list(args), dict(kwargs or {}), countdown=countdown_s)
     content_type, content_encoding, body = serialize(message.body, app.conf.task_serializer)
@@ -75,7 +76,7 @@ def build_offer(
         "headers": {**message.headers, **(headers or {}), "tenant": tenant, GATE_HEADER: facts, **marked},
         "properties": {**message.properties, "delivery_mode": 2, "priority": 0, "body_encoding": "base64"},
     }
-    return offer_from_message(envelope, queue, now=datetime.now(UTC))
+    return offer_from_message(envelope, queue, now=datetime.now(UTC), minted=minted)
 
 
 def replay_offer(

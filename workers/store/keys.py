@@ -22,16 +22,18 @@ links, links:until     hash,   later links of admitted canvases -> the operation
                        zset
 quarantined, spool     hash,   failed jobs held until the recorder has copied them to the database
                        zset
-totals:Q               hash    counters and gauges of a queue; ``refused:REASON``
-tenant:Q|N             hash    the same of one tenant in it
+totals:Q               string  counters and gauges of a queue (msgpack map); ``refused:REASON``
+tenant:Q|N             string  the same of one tenant in it
 tenants:Q              zset    tenants by last acceptance, ms
 waits:Q:S, services:Q:S hash   histograms (bins.py), each expiring after 80 s
-costs                  hash    task name -> measured mean service time, ms
 model:Q                hash    what the monitor models: service_rate_per_s, work_rate, seconds_to_drain
-policy:Q, policies     hash    policy as fields for the scripts; queue -> JSON for people
-modes, modes:detail,   hash    scope -> mode (and ``scope|until``); its JSON; when it was set
+rules                  hash    what scripts obey, read in one step: ``policy|Q``, ``modes`` (msgpack),
+                               ``cost|TASK`` (measured mean service time, ms), ``slots``, ``retention_s``
+policies               hash    queue -> its policy as JSON, for people
+modes:detail,          hash    scope -> its mode as JSON; when it was set
 modes:since
-suspended, revoked     hash    tenant -> who, when, why (JSON); API key -> words. ``|barred`` in modes and
+suspended, revoked     hash    tenant -> who, when, why (JSON); API key -> words. ``barred`` in the rules says
+                               that there are any
                                ``barred`` in settings say that there are any
 deadlines:Q|N          zset    waiting operations of a tenant by deadline, ms; where the queue's order is edf
 parked:Q|KEY           zset    jobs set aside by what holds them back (t:TASK, s:DOWNSTREAM), by eligible time
@@ -43,7 +45,7 @@ limit:NAME             hash    a downstream's limit as found, and the window tha
 calls:NAME             set     operations in flight that call a downstream
 latencies:NAME:S,      hash    histograms of a downstream's latency, and of it with the wait at the gate
 gated:NAME:S
-schedule               hash    virtual times of the weighted queues, counts of starts
+schedule               string  the newest fencing epoch, virtual times of the weighted queues, starts (msgpack)
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
@@ -60,10 +62,8 @@ sequence:Q|T|KEY       string  the newest source sequence of a key, a day
 fence:RESOURCE         string  the newest epoch that wrote to a resource, a day
 rate:Q|NAME|T          string  state of a rate limit (rates.lua) of a tenant, a key or all; goes by itself
 idempotency:T|KEY      hash    id and body hash of a keyed submit, a day
-epoch                  string  the newest fencing epoch
 frame                  string  the newest frame (JSON)
 lease:NAME             string  holder of a leadership lease
-settings               hash    retention_s and other settings that scripts read
 =====================  ======  ==========================================================
 """
 
@@ -81,10 +81,6 @@ def bell(gate_root: str, queue: str) -> str:
 
 def room(gate_root: str, queue: str) -> str:
     return f"{gate_root}room:{queue}"
-
-
-def policy(gate_root: str, queue: str) -> str:
-    return f"{gate_root}policy:{queue}"
 
 
 def model(gate_root: str, queue: str) -> str:

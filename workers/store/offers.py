@@ -23,6 +23,7 @@ class Offer:
     (Celery publishes) count together, a tenant's as one.
     ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
     ``downstream`` is what this job calls, where it is another than its queue's.
+    ``minted`` says that the id was made for this very offer: nothing can be known of it yet.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Offer:
     trace: str | None = None
     api_key: str | None = None
     payload_class: str | None = None
+    minted: bool = False
 
     def pack(self) -> bytes:
         """The offer as admit.lua reads it: short names, nothing that is at its default."""
@@ -73,6 +75,7 @@ class Offer:
             ("tr", self.trace),
             ("k", self.api_key),
             ("pc", self.payload_class),
+            ("f", 1 if self.minted else None),
         ):
             if value is not None:
                 row[name] = value

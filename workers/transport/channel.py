@@ -30,7 +30,7 @@ from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
 from .holdings import Held, Holdings, note_error
-from .publishing import Collected, current_batch, keep_verdict, raise_refusal
+from .publishing import Collected, current_batch, keep_verdict, mints_ids, raise_refusal
 
 logger = logging.getLogger("sluicegate.transport")
 
@@ -192,7 +192,7 @@ class GateChannel(_Base):
         if not isinstance(headers, dict) or "task" not in headers or "id" not in headers:
             super()._put(queue, message, **kwargs)
             return
-        offer = offer_from_message(message, queue, now=datetime.now(UTC))
+        offer = offer_from_message(message, queue, now=datetime.now(UTC), minted=mints_ids())
         batch = current_batch()
         if batch is not None:
             batch.add(offer, self._admit_whole)

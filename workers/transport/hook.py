@@ -14,6 +14,7 @@ from celery.local import maybe_evaluate
 from celery.utils.imports import symbol_by_name
 from celery.worker import state
 from celery.worker.request import Request
+from kombu import Queue
 from kombu.exceptions import OperationalError
 from kombu.utils.objects import cached_property
 from redis import RedisError
@@ -29,6 +30,7 @@ from .publishing import (
     name_downstream,
     offered_facts,
     one_batch,
+    set_minting,
     take_refusal,
     take_verdict,
     tell,
@@ -87,7 +89,11 @@ class _Sender:
             if known is not None:
                 self._report_soon()
                 raise known
-        result = self.send(name, args, kwargs, **options)
+        minting = set_minting(fresh)
+        try:
+            result = self.send(name, args, kwargs, **options)
+        finally:
+            set_minting(minting)
         refusal = take_refusal()
         if refusal is not None and refusal.block_s > 0 and fresh:
             result, refusal = self._wait_for_room(refusal, name, args, kwargs, options)
@@ -168,6 +174,9 @@ class _GateAMQP(AMQP):
             body = message.body
             if isinstance(body, tuple) and len(body) == 3:
                 message.properties["sluicegate_links"] = links_of_embed(body[2])
+            queue = options.get("queue")
+            if "declare" not in options and isinstance(queue, Queue) and _is_declared(queue, producer):
+                options["declare"] = ()
             try:
                 return send(producer, name, message, **options)
             except AdmissionRefused as refusal:
@@ -183,6 +192,12 @@ class _GateAMQP(AMQP):
     @send_task_message.setter  # type: ignore[no-redef]
     def send_task_message(self, value: Any) -> Any:
         return value
+
+
+def _is_declared(queue: Queue, producer: Any) -> bool:
+    """kombu looks the same up for each message, and copies the queue three times to do so."""
+    connection = producer.connection
+    return bool(connection) and queue.can_cache_declaration and hash(queue) in connection.declared_entities
 
 
 def _say_sent(name: str, message: Any, options: dict[str, Any]) -> None:

@@ -57,6 +57,7 @@ class _Thread(threading.local):
     batch: Batch | None = None
     refusal: AdmissionRefused | None = None
     verdict: Verdict | None = None
+    mints: bool = False
 
 
 _thread = _Thread()
@@ -78,6 +79,17 @@ def one_batch() -> Iterator[None]:
     finally:
         _thread.batch = None
     batch.flush()
+
+
+def mints_ids() -> bool:
+    """Whether what this thread publishes now gets its id in the same call, so that nobody can know it yet."""
+    return _thread.mints
+
+
+def set_minting(mints: bool) -> bool:
+    """Says it for the publish that follows; gives what was said before."""
+    before, _thread.mints = _thread.mints, mints
+    return before
 
 
 def keep_refusal(refusal: AdmissionRefused) -> None:

@@ -3,50 +3,45 @@
 -- ARGV  1 worker name   2 how many at most   3.. queue names, as the worker consumes them
 -- Reply msgpack {now, jobs}; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task,
 --       payload class or ""}
--- Cost  O(queues + jobs log n). Expired heads are ended on the way, at most 50 a call.
+-- Cost  O(queues + jobs log n); about 17 commands for one job of one queue. Expired heads are ended on the way,
+--       at most 50 a call.
 -- @include base
 -- @include authority
 -- @include spill
 -- @include downstream
 -- @include parking
 -- @include shedding
--- DEL comes first so that a full Redis lets the rest pass: draining must work when nothing can be added.
-redis.call('DEL', root .. 'nothing')
+-- A full Redis refuses what adds to it until a script has taken something away, so every path below takes first:
+-- draining must work when nothing can be added.
 local worker, most = ARGV[1], tonumber(ARGV[2])
 
-local lanes, seen = {}, {}
-for i = 3, #ARGV do
-  local q = gated(ARGV[i])
-  if not seen[q] then
-    seen[q] = true
-    promote(q, 100)
+local asked = {}
+for i = 3, #ARGV do asked[#asked + 1] = ARGV[i] end
+read_rules_of(asked, {'slots'})
+local lanes, state, waiting = {}, {}, 0
+for _, name in ipairs(asked) do
+  local q = gated(name)
+  if not state[q] then
+    local p, totals = policy_or_default(q), totals_of(q).now
+    local spilled = totals.spilled or 0
+    if (totals.delayed or 0) > spilled then promote(q, 100) end
+    if spilled > 0 and (totals.depth or 0) <= most then take_in(q, 50) end
+    if (totals.parked or 0) > 0 then bring_back(q, p, most) end
+    local gone = shed_overdue(q, p, totals.depth or 0, most)
     lanes[#lanes + 1] = q
+    state[q] = {depth = totals.depth or 0, busy = totals.in_flight or 0, policy = p, freed = gone > 0 and gone or nil}
+    waiting = waiting + state[q].depth
   end
 end
-flush()
+local schedule = waiting > 0 and read_sheet(root .. 'schedule')
 
-local state = {}
-for _, q in ipairs(lanes) do
-  local row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'parked', 'spilled')
-  if tonumber(row[4] or 0) > 0 and tonumber(row[1] or 0) <= most then
-    take_in(q, 50)
-    row = redis.call('HMGET', totals_key(q), 'depth', 'in_flight', 'parked')
-  end
-  state[q] = {depth = tonumber(row[1] or 0), busy = tonumber(row[2] or 0), policy = policy_or_default(q)}
-  if tonumber(row[3] or 0) > 0 then bring_back(q, state[q].policy, most) end
-  local gone = shed_overdue(q, state[q].policy, state[q].depth, most)
-  if gone > 0 then state[q].depth, state[q].freed = state[q].depth - gone, gone end
-end
-
-local sched_key = root .. 'schedule'
 local function oldest_ms(q)
   local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
   return head[2] and now - to_ms(tonumber(head[2])) or 0
 end
 
 -- Slots kept for a class: another may take one only while enough of them stay free for it.
-local kept_settings = redis.call('HMGET', root .. 'settings', 'slots', 'barred')
-local reserve, barred = tonumber(kept_settings[1] or nil), kept_settings[2]
+local reserve, barred = tonumber(rule('slots')), rule('barred')
 local function leaves_reserve(q)
   if not reserve then return true end
   local busy, kept = 0, 0
@@ -80,29 +75,22 @@ local function choose()
     end
   end
   if best_rank == 0 then return best end
-  if over then
-    local row = redis.call('HMGET', sched_key, 'starts', 'ceiling')
-    local starts, used = tonumber(row[1] or 0), tonumber(row[2] or 0)
-    if used * 10 <= starts then
-      redis.call('HINCRBY', sched_key, 'ceiling', 1)
-      return over
-    end
+  if over and (schedule.now.ceiling or 0) * 10 <= (schedule.now.starts or 0) then
+    return over, nil, true
   end
   if best then return best end
   if #weighted == 0 then return nil end
-  local present = tonumber(redis.call('HGET', sched_key, 'vt') or 0)
+  local present = schedule.now.vt or 0
   local pick, pick_tag
   for _, q in ipairs(weighted) do
-    local tag = math.max(present, tonumber(redis.call('HGET', sched_key, 'vt:' .. q) or 0))
+    local tag = math.max(present, schedule.now['vt:' .. q] or 0)
     if not pick_tag or tag < pick_tag then pick, pick_tag = q, tag end
   end
   return pick, pick_tag
 end
 
 local function lifo_now(q, p)
-  if p.order ~= 'lifo' then return false end
-  local row = redis.call('HMGET', root .. 'modes', '*', q)
-  return row[1] == 'saturated' or row[2] == 'saturated'
+  return p.order == 'lifo' and mode_in_force(q) == 'saturated'
 end
 
 -- The tenant whose turn it is gives its first job. While the newest goes first, what is past the age
@@ -120,9 +108,9 @@ local function take(q, p)
       state[q].depth = state[q].depth - 1
     end
   end
-  local turns = root .. 'turns:' .. q
-  local turn = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
-  local n = turn[1]
+  local turns, heads = root .. 'turns:' .. q, root .. 'heads:' .. q
+  local turn = redis.call('ZRANGE', turns, 0, 1, 'WITHSCORES')
+  local n, tag = turn[1], tonumber(turn[2])
   if not n then return nil end
   local line = ready_key(q, n)
   local item
@@ -142,15 +130,24 @@ local function take(q, p)
     refresh_line(q, n)
     return nil, rec
   end
-  redis.call('HSET', totals_key(q), 'vt', turn[2])
-  redis.call('ZADD', turns, turn[2] + (rec and rec.c or 1), n)
-  refresh_line(q, n)
+  set_number(totals_of(q), 'vt', tag)
+  tag = tag + (rec and rec.c or 1)
+  local head = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
+  if head[1] then
+    redis.call('ZADD', heads, head[2], n)
+    -- Who is alone has every turn.
+    if turn[3] then redis.call('ZADD', turns, tag, n) end
+  else
+    redis.call('ZREM', heads, n)
+    redis.call('ZREM', turns, n)
+    set_number(tenant_of(q, n), 'vt', tag)
+  end
   return id, rec, n
 end
 
 local jobs, skipped = {}, 0
-while #jobs < most and skipped < 50 do
-  local q, tag = choose()
+while waiting > 0 and #jobs < most and skipped < 50 do
+  local q, tag, past_ceiling = choose()
   if not q then break end
   local s = state[q]
   local id, rec, n = take(q, s.policy)
@@ -159,7 +156,7 @@ while #jobs < most and skipped < 50 do
   else
     s.depth = s.depth - 1
     s.freed = (s.freed or 0) + 1
-    local payload = rec and redis.call('HGET', root .. 'payloads', id)
+    local payload = rec and redis.call('HGET', payloads_key, id)
     if not payload then
       -- Its data was deleted from under the gate: said, not passed over.
       bump(q, n, 'depth', -1)
@@ -168,8 +165,8 @@ while #jobs < most and skipped < 50 do
         bump(q, n, 'bytes', -rec.b); bump(q, n, 'cost_ms', -rec.c)
         finish(id, rec, 'lost')
       else
-        bump(q, n, 'bytes', -redis.call('HSTRLEN', root .. 'payloads', id))
-        redis.call('HDEL', root .. 'payloads', id)
+        bump(q, n, 'bytes', -redis.call('HSTRLEN', payloads_key, id))
+        redis.call('HDEL', payloads_key, id)
         bump(q, n, 'lost', 1)
       end
     else
@@ -181,9 +178,8 @@ while #jobs < most and skipped < 50 do
         skipped = skipped + 1
         end_revoked(id, rec)
       else
-        local last = tonumber(redis.call('GET', root .. 'epoch') or 0)
-        local epoch = math.max(last + 1, now)
-        redis.call('SET', root .. 'epoch', string.format('%.0f', epoch))
+        local epoch = math.max((schedule.now.epoch or 0) + 1, now)
+        set_number(schedule, 'epoch', epoch)
         local lease_ms = (s.policy.lease_s or 10) * 1000
         rec.s = 'leased'; rec.ep = epoch; rec.w = worker; rec.cl = now; rec.st = nil
         rec.dl = (rec.dl or 0) + 1
@@ -193,10 +189,11 @@ while #jobs < most and skipped < 50 do
         bump(q, n, 'in_flight', 1)
         s.busy = s.busy + 1
         observe('waits', q, now - (rec.e or rec.a))
-        redis.call('HINCRBY', sched_key, 'starts', 1)
+        add(schedule, 'starts', 1)
+        if past_ceiling then add(schedule, 'ceiling', 1) end
         if tag then
-          redis.call('HSET', sched_key, 'vt', string.format('%.0f', tag),
-            'vt:' .. q, string.format('%.0f', tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1))))
+          set_number(schedule, 'vt', tag)
+          set_number(schedule, 'vt:' .. q, tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1)))
         end
         jobs[#jobs + 1] = {id, epoch, q, payload, rec.dl, s.policy.max_deliveries or 3, lease_ms, rec.a, rec.t, rec.pc or ''}
       end

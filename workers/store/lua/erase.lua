@@ -14,7 +14,7 @@ for i = 2, #ARGV do
   local spooled = redis.call('ZREM', root .. 'spool', id) == 1
   if spooled then
     redis.call('HDEL', root .. 'quarantined', id)
-    redis.call('HDEL', root .. 'payloads', id)
+    redis.call('HDEL', payloads_key, id)
   end
   bury(id)
   if not rec then
@@ -28,7 +28,7 @@ for i = 2, #ARGV do
     rec.cr = rec.cr or (place ~= 'settled' and place ~= 'held') and 'deletion ' .. receipt or nil
     if place == 'running' then
       rec.nx = nil
-      redis.call('HDEL', root .. 'payloads', id, id .. ':next')
+      redis.call('HDEL', payloads_key, id, id .. ':next')
       strip(rec)
       write_record(id, rec)
     elseif place == 'waiting' or place == 'delayed' then

@@ -22,7 +22,6 @@ for _, id in ipairs(ended) do
 end
 local promoted = 0
 for i = 2, #ARGV do promoted = promoted + promote(ARGV[i], 100) end
-flush()
 for i = 2, #ARGV do take_in(ARGV[i], 200) end
 flush()
 return cmsgpack.pack({now, out, promoted})

@@ -11,6 +11,6 @@ for i = 1, #ARGV, 4 do
   bump(q, n, 'refused', by)
   bump(q, n, 'refused:' .. ARGV[i + 2], by)
 end
-flush()
 for i = 1, #ARGV, 4 do let_stranger_expire(gated(ARGV[i]), ARGV[i + 1]) end
+flush()
 return cmsgpack.pack({now})

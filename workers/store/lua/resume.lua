@@ -10,13 +10,11 @@ local n, most, moved = ARGV[1], tonumber(ARGV[2]), 0
 -- A held job was not eligible. It becomes so now, in the order in which it stood: else its age would count time in
 -- which nobody was to run it, and an age bound would refuse everybody for it.
 local function renew_line(q)
-  local since = tonumber(redis.call('HGET', tenant_key(q, n), 'resuming') or nil)
-  if not since then
-    since = to_score(now)
-    redis.call('HSET', tenant_key(q, n), 'resuming', string.format('%.0f', since))
-  end
+  local own, totals = tenant_of(q, n), totals_of(q)
+  local since = own.now.resuming or to_score(now)
+  set_number(own, 'resuming', since)
   local ids = redis.call('ZRANGEBYSCORE', ready_key(q, n), '-inf', '(' .. string.format('%.0f', since), 'LIMIT', 0, most - moved)
-  local last = tonumber(redis.call('HGET', totals_key(q), 'last_score') or 0)
+  local last = totals.now.last_score or 0
   for _, id in ipairs(ids) do
     local rec = read_record(id)
     if rec then
@@ -31,15 +29,17 @@ local function renew_line(q)
     end
     moved = moved + 1
   end
-  if #ids > 0 then redis.call('HSET', totals_key(q), 'last_score', string.format('%.0f', last)) end
+  set_number(totals, 'last_score', last)
   return moved < most
 end
 local done = true
 for i = 3, #ARGV do
   local q = ARGV[i]
-  if redis.call('HEXISTS', tenant_key(q, n), 'held') == 1 then
+  local own = tenant_of(q, n)
+  if own.now.held then
     if not renew_line(q) then done = false; break end
-    redis.call('HDEL', tenant_key(q, n), 'held', 'resuming')
+    set_number(own, 'held', nil)
+    set_number(own, 'resuming', nil)
     local head = redis.call('ZRANGE', ready_key(q, n), 0, 0, 'WITHSCORES')
     if head[1] then put_ready(q, n, head[1], tonumber(head[2])); ring(q) end
   end
@@ -48,4 +48,5 @@ if done then
   redis.call('HDEL', root .. 'suspended', n)
   note_barred()
 end
+flush()
 return cmsgpack.pack({now, moved, done and 'resumed' or 'more'})

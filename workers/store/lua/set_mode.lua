@@ -14,14 +14,15 @@ if ARGV[5] == '1' and before ~= '' then
     return cmsgpack.pack({now, 'kept', before})
   end
 end
+local packed = rule('modes')
+local set = packed and cmsgpack.unpack(packed) or {}
 if mode == '' then
-  redis.call('HDEL', root .. 'modes', scope, scope .. '|until')
+  set[scope] = nil
   redis.call('HDEL', root .. 'modes:detail', scope)
 else
-  redis.call('HSET', root .. 'modes', scope, mode)
-  if ARGV[3] == '' then redis.call('HDEL', root .. 'modes', scope .. '|until')
-  else redis.call('HSET', root .. 'modes', scope .. '|until', ARGV[3]) end
+  set[scope] = {mode, tonumber(ARGV[3])}
   redis.call('HSET', root .. 'modes:detail', scope, ARGV[4])
   redis.call('HSET', root .. 'modes:since', scope, string.format('%.0f', now))
 end
+redis.call('HSET', rules_key, 'modes', cmsgpack.pack(set))
 return cmsgpack.pack({now, 'set', before})

@@ -4,5 +4,5 @@
 -- Reply msgpack {now, number}
 -- Cost  O(1).
 -- @include base
-local row = redis.call('HMGET', totals_key(gated(ARGV[1])), 'depth', 'delayed')
-return cmsgpack.pack({now, tonumber(row[1] or 0) + tonumber(row[2] or 0)})
+local held = totals_of(gated(ARGV[1])).now
+return cmsgpack.pack({now, (held.depth or 0) + (held.delayed or 0)})

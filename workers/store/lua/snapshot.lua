@@ -47,7 +47,7 @@ for q in pairs(out.policies) do
   local aside = redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0, 'WITHSCORES')
   local aside_at = aside[2] and to_ms(tonumber(aside[2]))
   if aside_at and (not oldest or aside_at < oldest) then oldest = aside_at end
-  out.queues[q] = {totals = hash(totals_key(q)), oldest = oldest, next_due = next_due,
+  out.queues[q] = {totals = totals_of(q).now, oldest = oldest, next_due = next_due,
     waits = bins('waits', q), services = bins('services', q), model = hash(root .. 'model:' .. q), inlet = 0}
   local spilled = redis.call('ZRANGE', root .. 'spill:' .. q, 0, 0, 'WITHSCORES')
   out.queues[q].spill_oldest = spilled[2] and to_ms(tonumber(spilled[2])) or false
@@ -56,14 +56,14 @@ for q in pairs(out.policies) do
   local names = redis.call('ZREVRANGE', root .. 'tenants:' .. q, 0, shown - 1)
   for _, n in ipairs(names) do
     local oldest_own = redis.call('ZSCORE', root .. 'heads:' .. q, n)
-    out.tenants[#out.tenants + 1] = {queue = q, tenant = n, totals = hash(tenant_key(q, n)),
+    out.tenants[#out.tenants + 1] = {queue = q, tenant = n, totals = tenant_of(q, n).now,
       oldest = oldest_own and to_ms(tonumber(oldest_own)) or false}
   end
   -- What suspended tenants have waiting is there, but nobody is to run it.
   local held, held_cost = 0, 0
   for n in pairs(out.suspended) do
-    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'cost_ms')
-    held = held + tonumber(row[1] or 0); held_cost = held_cost + tonumber(row[2] or 0)
+    local own = tenant_of(q, n).now
+    held = held + (own.depth or 0); held_cost = held_cost + (own.cost_ms or 0)
   end
   out.queues[q].held = held; out.queues[q].held_cost_ms = held_cost
   out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)

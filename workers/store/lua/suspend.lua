@@ -13,8 +13,9 @@ for i = 3, #ARGV do
   local q = ARGV[i]
   if redis.call('ZSCORE', root .. 'tenants:' .. q, n) then
     hold_line(q, n)
-    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed')
-    held = held + tonumber(row[1] or 0) + tonumber(row[2] or 0)
+    local own = tenant_of(q, n).now
+    held = held + (own.depth or 0) + (own.delayed or 0)
   end
 end
+flush()
 return cmsgpack.pack({now, held})

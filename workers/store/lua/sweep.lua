@@ -22,7 +22,7 @@ if #silent > 0 then
   redis.call('HDEL', root .. 'worker', unpack(silent))
   removed = removed + #silent
 end
-local kept_s = tonumber(redis.call('HGET', root .. 'settings', 'retention_s') or RETENTION_S)
+local kept_s = tonumber(rule('retention_s')) or RETENTION_S
 local dropped = redis.call('ZRANGEBYSCORE', root .. 'dropped:at', '-inf', now - kept_s * 1000, 'LIMIT', 0, most)
 if #dropped > 0 then
   redis.call('ZREM', root .. 'dropped:at', unpack(dropped))
@@ -46,11 +46,12 @@ for i = 2, #ARGV do
   for _, member in ipairs(redis.call('ZRANGE', root .. 'blocked:' .. q, 0, 99)) do mend_key(q, member) end
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
-    local row = redis.call('HMGET', tenant_key(q, n), 'depth', 'delayed', 'in_flight', 'held')
-    if not row[4] and tonumber(row[1] or 0) + tonumber(row[2] or 0) + tonumber(row[3] or 0) == 0 then
+    local own = tenant_of(q, n).now
+    if not own.held and (own.depth or 0) + (own.delayed or 0) + (own.in_flight or 0) == 0 then
       redis.call('ZREM', root .. 'tenants:' .. q, n)
       redis.call('DEL', tenant_key(q, n))
       removed = removed + 1
+      add(totals_of(q), 'tenants', -1)
     end
   end
 end

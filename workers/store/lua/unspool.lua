@@ -8,6 +8,6 @@ local removed = 0
 for i = 1, #ARGV do
   removed = removed + redis.call('ZREM', root .. 'spool', ARGV[i])
   redis.call('HDEL', root .. 'quarantined', ARGV[i])
-  redis.call('HDEL', root .. 'payloads', ARGV[i])
+  redis.call('HDEL', payloads_key, ARGV[i])
 end
 return cmsgpack.pack({now, removed})

@@ -1,8 +1,8 @@
 -- authority: may this tenant, or this key, still have work done? Included after base, never run alone.
 --
 -- "suspended" is tenant -> who, when, why (JSON); "revoked" is API key -> words for people. Both are empty in the
--- usual case, which a field "|barred" in the hash of modes (for admit) and in the settings (for claim) says: both
--- are read there anyway, so that nobody pays for what nobody uses.
+-- usual case, which a field "barred" in the rules says: they are read anyway, so that nobody pays for what nobody
+-- uses.
 --
 -- A tenant's lines stay where they are while it is suspended; what goes is its turn and its head, by a field
 -- "held" in its counters of each queue. So no claim sees them, and they are no part of a queue's age.
@@ -14,18 +14,17 @@ end
 
 local function note_barred()
   if redis.call('EXISTS', root .. 'suspended', root .. 'revoked') > 0 then
-    redis.call('HSET', root .. 'modes', '|barred', '1')
-    redis.call('HSET', root .. 'settings', 'barred', '1')
+    redis.call('HSET', rules_key, 'barred', '1')
   else
-    redis.call('HDEL', root .. 'modes', '|barred')
-    redis.call('HDEL', root .. 'settings', 'barred')
+    redis.call('HDEL', rules_key, 'barred')
   end
 end
 
 local function hold_line(q, n)
   local tag = redis.call('ZSCORE', root .. 'turns:' .. q, n)
-  if tag then redis.call('HSET', tenant_key(q, n), 'vt', tag) end
-  redis.call('HSET', tenant_key(q, n), 'held', '1')
+  local own = tenant_of(q, n)
+  if tag then set_number(own, 'vt', tonumber(tag)) end
+  set_number(own, 'held', 1)
   redis.call('ZREM', root .. 'turns:' .. q, n)
   redis.call('ZREM', root .. 'heads:' .. q, n)
 end

@@ -6,7 +6,7 @@
 local function degraded(o, q, v)
   local p = v.policy
   if not p.degrade_to then return nil end
-  local cost = tonumber(redis.call('HGET', root .. 'costs', p.degrade_to) or 100)
+  local cost = tonumber(rule('cost|' .. p.degrade_to)) or 100
   if not p.degrade_queue then
     if bound_passed(o, q, v, cost, 1 + (p.degrade_reserve or 0)) then return nil end
     return q, cost

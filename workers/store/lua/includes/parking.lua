@@ -67,10 +67,10 @@ local function bring_back(q, p, most)
       else
         -- Its record was deleted from under the gate. Whose it was is not known any more.
         leave_park(id, {q = q, pk = key})
-        bump_key(totals_key(q), 'bytes', -redis.call('HSTRLEN', root .. 'payloads', id))
-        bump_key(totals_key(q), 'depth', -1)
-        bump_key(totals_key(q), 'lost', 1)
-        redis.call('HDEL', root .. 'payloads', id)
+        add(totals_of(q), 'bytes', -redis.call('HSTRLEN', payloads_key, id))
+        add(totals_of(q), 'depth', -1)
+        add(totals_of(q), 'lost', 1)
+        redis.call('HDEL', payloads_key, id)
       end
     end
   end

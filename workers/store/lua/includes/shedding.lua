@@ -11,7 +11,7 @@ local SHED_AT_ONCE = 50
 -- idles for want of younger work.
 local function shed_overdue(q, p, depth, most)
   if not p.codel_target_ms or depth <= most then return 0 end
-  local filled = tonumber(redis.call('HGET', totals_key(q), 'filled_at') or now)
+  local filled = totals_of(q).now.filled_at or now
   local allowed = now - filled > p.codel_interval_ms and p.codel_target_ms or p.codel_interval_ms
   local gone = 0
   while gone < SHED_AT_ONCE and depth - gone > most do

@@ -6,11 +6,11 @@
 -- was accepted stays accepted. Returns how many it took or ended.
 local function take_in(q, most)
   local p, done = policy_or_default(q), 0
-  local row = redis.call('HMGET', totals_key(q), 'depth', 'delayed', 'bytes', 'cost_ms', 'spilled', 'last_score')
-  local spilled = tonumber(row[5] or 0)
+  local has = totals_of(q).now
+  local spilled = has.spilled or 0
   if spilled == 0 then return 0 end
-  local count, bytes, cost = tonumber(row[1] or 0) + tonumber(row[2] or 0) - spilled, tonumber(row[3] or 0), tonumber(row[4] or 0)
-  local last = tonumber(row[6] or 0)
+  local count, bytes, cost = (has.depth or 0) + (has.delayed or 0) - spilled, has.bytes or 0, has.cost_ms or 0
+  local last = has.last_score or 0
   if p.spill_max_age_s then
     local edge = string.format('%.0f', to_score(now - p.spill_max_age_s * 1000))
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', root .. 'spill:' .. q, '-inf', edge, 'LIMIT', 0, most)) do
@@ -44,11 +44,11 @@ local function take_in(q, most)
     local rec = id and read_record(id)
     if not rec then
       -- Its record was deleted from under the gate.
-      local size = id and redis.call('HSTRLEN', root .. 'payloads', id) or 0
+      local size = id and redis.call('HSTRLEN', payloads_key, id) or 0
       if id then
         leave_spill(id, q, n, size)
         bump(q, n, 'lost', 1)
-        redis.call('HDEL', root .. 'payloads', id)
+        redis.call('HDEL', payloads_key, id)
       else redis.call('ZREM', turns, n) end
     else
       local late = rec.dd and rec.dd <= now
@@ -71,7 +71,6 @@ local function take_in(q, most)
     end
     done = done + 1
   end
-  if latest then redis.call('HSET', totals_key(q), 'last_score', string.format('%.0f', last)) end
-  flush()
+  if latest then set_number(totals_of(q), 'last_score', last) end
   return done
 end
