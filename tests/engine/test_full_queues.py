@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from workers.store import Offer, Settlement, Store
+from workers.store import Offer, Settlement, Store, scripts
 
 from . import audit
 from .test_outcomes import finish, offer, status

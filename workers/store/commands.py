@@ -251,13 +251,14 @@ class Store:
         return int(self._run("size", queue)[1])
 
     def purge(self, queue: str, *, by: str) -> int:
-        """Cancels everything that waits or is delayed in a queue; how many."""
-        total = 0
-        while True:
-            number = int(self._run("purge", queue, by, 100)[1])
-            total += number
+        """Cancels what waits or is delayed in a queue now, not what producers go on to add; how many."""
+        total, present = 0, self.size(queue)
+        while total < present:
+            number = int(self._run("purge", queue, by, min(100, present - total))[1])
             if number == 0:
-                return total
+                break
+            total += number
+        return total
 
     def cancel(self, op_id: str, *, by: str, tenant: str | None = None) -> CancelReply:
         """Ends an operation before it starts, or asks a running one to stop. Repeating it is safe."""

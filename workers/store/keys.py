@@ -34,7 +34,6 @@ modes:detail,          hash    scope -> its mode as JSON; when it was set
 modes:since
 suspended, revoked     hash    tenant -> who, when, why (JSON); API key -> words. ``barred`` in the rules says
                                that there are any
-                               ``barred`` in settings say that there are any
 deadlines:Q|N          zset    waiting operations of a tenant by deadline, ms; where the queue's order is edf
 parked:Q|KEY           zset    jobs set aside by what holds them back (t:TASK, s:DOWNSTREAM), by eligible time
 parks:Q                zset    those keys by the score of their oldest job
@@ -45,7 +44,7 @@ limit:NAME             hash    a downstream's limit as found, and the window tha
 calls:NAME             set     operations in flight that call a downstream
 latencies:NAME:S,      hash    histograms of a downstream's latency, and of it with the wait at the gate
 gated:NAME:S
-schedule               string  the newest fencing epoch, virtual times of the weighted queues, starts (msgpack)
+schedule               string  the newest fencing epoch, virtual times of the weighted queues (msgpack)
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
