@@ -767,8 +767,8 @@ class GateMachine(RuleBasedStateMachine):
             job = self.jobs[gone.id]
             if job.erased:
                 assert gone.place == "again"
-            elif job.state in ("waiting", "delayed"):
-                assert gone.place == job.state
+            elif job.state in ("waiting", "delayed", "spilled"):
+                assert gone.place == ("delayed" if job.state == "spilled" else job.state)
                 self.end(gone.id, "cancelled")
             elif job.state == "leased":
                 assert gone.place == "running"

@@ -7,7 +7,8 @@
 -- @include base
 redis.call('DEL', root .. 'nothing')
 local receipt, out = ARGV[1], {}
-local PLACES = {waiting = 'waiting', blocked = 'waiting', delayed = 'delayed', leased = 'running'}
+local PLACES = {waiting = 'waiting', blocked = 'waiting', parked = 'waiting', delayed = 'delayed', spilled = 'delayed',
+  leased = 'running'}
 for i = 2, #ARGV do
   local id = ARGV[i]
   local rec = read_record(id)
