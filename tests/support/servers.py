@@ -114,6 +114,9 @@ class RedisServer:
 
 
 def _die_with_parent() -> None:
+    signal.signal(
+        signal.SIGXFSZ, signal.SIG_IGN
+    )  # a file at its limit is an error to the server, not its end
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() == 1:
         os._exit(1)

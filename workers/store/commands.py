@@ -15,9 +15,9 @@ from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
 from ..states import DEFAULT_QUEUE, TOTALS
-from . import durability, keys, scripts
+from . import durability, health, keys, scripts
 from .connections import TIMEOUT_S, open_client
-from .faults import raise_unavailable, word_for
+from .faults import raise_unavailable
 from .offers import Offer, Verdict, parse_verdict
 from .records import Operation, QuarantinedRecord, parse_operation, parse_quarantined
 
@@ -651,43 +651,7 @@ class Store:
 
         ``state`` is ok or one of the words of ``StoreUnavailable``; never raises.
         """
-        try:
-            memory = self.client.info("memory")
-            persistence = self.client.info("persistence")
-            server = self.client.info("server")
-            replication = self.client.info("replication")
-            appendfsync = self._read_appendfsync()
-        except (redis.RedisError, OSError) as exc:
-            return {"state": word_for(exc), "detail": str(exc)[:200]}
-        state, detail = "ok", ""
-        limit = int(memory.get("maxmemory", 0)) or None
-        if replication.get("role") == "slave":
-            state, detail = "readonly", "the server is a replica"
-        elif persistence.get("aof_last_write_status", "ok") != "ok":
-            state, detail = "readonly", "the append-only file cannot be written"
-        elif limit and int(memory["used_memory"]) >= limit:
-            state, detail = "full", "used memory is at maxmemory"
-        elif persistence.get("loading"):
-            state, detail = "loading", "the server is loading its data"
-        return {
-            "state": state,
-            "detail": detail,
-            "used_bytes": int(memory["used_memory"]),
-            "max_bytes": limit,
-            "policy": memory.get("maxmemory_policy"),
-            "version": server.get("valkey_version") or server.get("redis_version"),
-            "aof": bool(int(persistence.get("aof_enabled", 0))),
-            "durability": durability.boundary_of(persistence, appendfsync),
-            "replicas": _online_replicas(replication),
-        }
-
-    def _read_appendfsync(self) -> str | None:
-        """None where the server does not say: a managed one often denies CONFIG."""
-        try:
-            found = _text(self.client.config_get("appendfsync"))
-        except (redis.ResponseError, redis.exceptions.NoPermissionError):
-            return None
-        return found.get("appendfsync")
+        return health.read_health(self.client)
 
     def read_durability(self) -> str:
         """The boundary that the server's own settings amount to, now.
@@ -696,15 +660,9 @@ class Store:
             StoreUnavailable: it does not answer.
         """
         try:
-            return durability.boundary_of(self.client.info("persistence"), self._read_appendfsync())
+            return health.read_durability(self.client)
         except (redis.RedisError, OSError) as exc:
             raise_unavailable(exc)
-
-
-def _online_replicas(replication: Mapping[str, Any]) -> int:
-    """Those that have their first copy and follow on; one that still loads it confirms nothing."""
-    rows = [row for name, row in replication.items() if name.startswith("slave") and isinstance(row, Mapping)]
-    return sum(row.get("state") == "online" for row in rows)
 
 
 def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -19,6 +20,12 @@ TIMEOUT_S = 1.5
 SENTINEL_CONNECT_S = 0.3
 DEFAULT_SENTINEL_PORT = 26379
 SENTINEL_SCHEMES = ("sluicegate+sentinel", "sentinel", "redis+sentinel")
+
+#: No greetings: each would be a round trip of its own on connecting, with a time-out of its own, and a server
+#: that is slow to answer would take the door's two seconds with them.
+PLAIN: dict[str, Any] = {"protocol": 2, "lib_name": None, "lib_version": None}
+if find_spec("redis.driver_info") is not None:  # since redis-py 8, which warns of the older names
+    PLAIN = {"protocol": 2, "driver_info": None}
 
 _SCHEMES = {
     "sluicegate": "redis",
@@ -59,6 +66,7 @@ def open_client(url: str, *, timeout_s: float = TIMEOUT_S, **options: Any) -> re
         "socket_timeout": timeout_s,
         "socket_connect_timeout": timeout_s,
         "retry": Retry(NoBackoff(), 0),
+        **PLAIN,
         **options,
     }
     if urlsplit(url).scheme in SENTINEL_SCHEMES:

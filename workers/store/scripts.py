@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 import redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import BusyLoadingError, NoScriptError
 
 from .faults import raise_unavailable
 
@@ -91,13 +91,13 @@ class Line:
             fresh = self._connection is None
             try:
                 return _ask(self._open(), command, then)
+            except (redis.ResponseError, BusyLoadingError):
+                raise  # an answer: trying again at once would get the same
             except redis.ConnectionError:
                 self._drop()
                 if fresh:
                     raise
                 return _ask(self._open(), command, then)
-            except redis.ResponseError:
-                raise
             except BaseException:
                 self._drop()
                 raise
@@ -123,7 +123,7 @@ def _ask(
     try:
         connection.send_command(*command)
         return _follow(connection, connection.read_response(), then)
-    except redis.ResponseError:
+    except (redis.ResponseError, BusyLoadingError):
         raise
     except BaseException:
         # Whatever broke in (a time limit's signal too): the reply must not be read as the next one's.
