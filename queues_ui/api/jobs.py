@@ -10,10 +10,12 @@ from ninja import Header, Router
 from pydantic import ValidationError as PydanticError
 
 from workers.actions import cancel, reveal
+from workers.actions.note_loss import newest_loss
 from workers.exceptions import StoreUnavailable
 from workers.store import Store, Verdict
 
 from ..access.caller import Caller
+from ..access.desk import DatabaseAway, desk
 from ..access.door import Scope
 from ..access.patience import WAITED_HEADER
 from ..queries.durability import durability_of
@@ -110,7 +112,7 @@ def read_job(request: HttpRequest, operation_id: str) -> HttpResponse:
     with reach_gate() as store:
         found = find_operation(store, operation_id, submits_as=_own_tenant(request.auth))
     if found is None or not request.auth.sees(found[1]):
-        raise Problem(404, "unknown", "There is no such operation, or it is no longer kept.")
+        raise _unknown()
     return _json(found[0], 200)
 
 
@@ -154,6 +156,24 @@ def reveal_job(request: HttpRequest, operation_id: str, why: WhyNeeded) -> HttpR
 def _own_tenant(caller: Caller) -> str | None:
     """The tenant whose results come back unasked: that of a key which may submit for it."""
     return caller.submits_as if caller.via == "api" and "submit" in caller.scopes else None
+
+
+def _unknown() -> Problem:
+    """Who asks for what is gone is told that it may have been lost with Redis's data, and when."""
+    detail = "There is no such operation, or it is no longer kept."
+    try:
+        loss = desk.ask(newest_loss)
+    except DatabaseAway:
+        loss = None
+    if loss is None:
+        return Problem(404, "unknown", detail)
+    return Problem(
+        404,
+        "unknown",
+        f"{detail} Redis lost data within the last 24 hours: an operation accepted before is lost if it is "
+        "not known here; submit it again.",
+        extra={"data_lost_at_ms": loss["found_at_ms"]},
+    )
 
 
 def _read_job(row: Any) -> Job:

@@ -26,6 +26,7 @@ GAUGES: Final = (
     ("slots", "slots", 1, "Slots of those workers"),
 )
 NAMES: Final = {"cost_ms": "cost_seconds", "oldest_age_ms": "oldest_age_seconds"}
+ANOMALIES: Final = ("duplicate_deliveries", "tombstone_hits", "ambiguous_completions")
 MODES: Final = ("normal", "saturated", "draining", "failed")
 
 
@@ -104,6 +105,16 @@ def _queue_totals(queues: list[dict[str, Any]]) -> Iterator[Metric]:
             counted[reason if reason in counted else OTHER] += _number(number) or 0.0
         reasons += [({"queue": q["name"], "reason": reason}, number) for reason, number in counted.items()]
     yield _counter("sluicegate_refused_by_reason", "Refusals by reason", reasons)
+    odd = [
+        ({"queue": q["name"], "kind": kind}, _number((q.get("anomalies") or {}).get(kind)) or 0.0)
+        for q in queues
+        for kind in ANOMALIES
+    ]
+    yield _counter(
+        "sluicegate_anomalies",
+        "Deliveries after a lost lease, offers of what was cancelled, ends told by a stale holder",
+        odd,
+    )
 
 
 def _waits(queues: list[dict[str, Any]]) -> Iterator[Metric]:

@@ -84,10 +84,11 @@ function drawSums(q) {
   const offeredHolds = t.offered === t.accepted + t.refused;
   const holds = total === t.accepted;
   const check = (ok) => [shape(ok ? "ring" : "diamond"), ok ? "holds" : "does not hold: this is a defect"];
-  swap(sums, JSON.stringify([t, q.depth, q.delayed, q.in_flight]), () => [h("table", { class: "tight" }, h("tbody", {},
+  swap(sums, JSON.stringify([t, q.anomalies, q.depth, q.delayed, q.in_flight]), () => [h("table", { class: "tight" }, h("tbody", {},
     line("offered", t.offered, ""), line("= accepted", t.accepted, ""), line("+ refused", t.refused, Object.entries(t.refused_by || {}).filter(([, n]) => Number(n) > 0).map(([r, n]) => `${r} ${count(Number(n))}`).join(", ")), h("tr", {}, h("td", {}), h("td"), h("td", {}, check(offeredHolds))),
     parts.map(([name, v], i) => line(`${i ? "+" : "accepted ="} ${name}`, v, name === "failed" ? `${count(t.quarantined)} of them were quarantined` : "")), h("tr", {}, h("td", {}, "sum"), h("td", { class: "num ink" }, count(total)), h("td", {}, known ? check(holds) : "a part is unknown")),
-    line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound")))]);
+    line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound"),
+    line("tombstone hits", q.anomalies?.tombstone_hits, "offers of operations that had been cancelled"), line("ambiguous completions", q.anomalies?.ambiguous_completions, "ends told by a holder that had lost its lease: refused; its effect may be there twice")))]);
 }
 
 function line(name, value, note) {

@@ -94,6 +94,9 @@ QUEUE = thing(
         "bounds": BOUNDS,
         "bounds_in_force": BOUNDS,
         "totals": thing({**dict.fromkeys(TOTALS, WHOLE), "refused_by": {"type": "object"}}),
+        "anomalies": thing(
+            dict.fromkeys(("duplicate_deliveries", "tombstone_hits", "ambiguous_completions"), WHOLE)
+        ),
         "rates": RATES,
         "wait_ms": PERCENTILES,
         "service_ms": PERCENTILES,

@@ -47,6 +47,18 @@ def test_metrics_have_a_sample_for_every_queue_and_bounded_labels(api, frame, ga
     assert api.client.get("/metrics").content.decode().count("sluicegate_tenant_depth{") == 21
 
 
+def test_metrics_count_what_is_odd(api, gate, frame):
+    frame["queues"][0]["anomalies"] = {"tombstone_hits": 2, "ambiguous_completions": 1}
+    gate.put_frame(json.dumps(frame))
+    text = api.client.get("/metrics").content.decode()
+    for kind, number in (
+        ("duplicate_deliveries", 0.0),
+        ("tombstone_hits", 2.0),
+        ("ambiguous_completions", 1.0),
+    ):
+        assert f'sluicegate_anomalies_total{{kind="{kind}",queue="normal"}} {number}' in text
+
+
 def test_metrics_of_a_dead_monitor_are_absent_with_a_rising_age(api, frame, gate):
     frame["at_ms"] -= 60_000
     gate.put_frame(json.dumps(frame))

@@ -16,9 +16,14 @@ from django.test import Client
 from queues_ui.queries.reach import breaker
 from tests.support.servers import RedisServer
 from tests.support.waiting import wait_until
+from workers.actions import bootstrap
+from workers.actions.note_loss import newest_loss
 from workers.exceptions import StoreUnavailable
 from workers.loops.frame import DatabaseFacts
+from workers.loops.historian import Historian
+from workers.loops.losses import Losses
 from workers.loops.sampler import Sampler
+from workers.models import JournalEntry
 from workers.store import Store
 
 ANSWERED_WITHIN_S = 2.0
@@ -242,6 +247,50 @@ def test_a_server_that_forgot_the_scripts_is_given_them(
             client.script_flush()
         assert api.post("/jobs", JOB).status_code == 202
     assert len(gate.claim("w@h", ["normal"], 2)) == 2
+
+
+@pytest.mark.parametrize(
+    "monitor_runs", [True, False], ids=["seen by the monitor", "found at its next start"]
+)
+def test_what_was_lost_with_the_data_is_told_to_be_lost(
+    own_server: RedisServer, gate: Store, api: Any, monitor_runs: bool
+) -> None:
+    lost_id = api.post("/jobs", JOB).json()["operation_id"]
+    assert api.get(f"/jobs/{lost_id}").status_code == 200
+    losses, historian = Losses(), Historian()
+    sampler = Sampler(
+        gate,
+        installation="test",
+        broadcast=lambda text: None,
+        facts=lambda: DatabaseFacts(loss=newest_loss()),
+        listeners=(historian.hear,),
+        compare=losses.compare,
+    )
+    sampler.tick()
+    historian.tick()
+    with admin(own_server) as client:
+        client.flushall()  # as a SHUTDOWN NOSAVE without a file would
+    if monitor_runs:
+        sampler.tick()
+        losses.write()
+    bootstrap.restore_gate(gate)
+    sampler.tick()
+    assert sampler.frame is not None
+    (notice,) = [n for n in sampler.frame["notices"] if n["kind"] == "lost"]
+    assert "When last seen, 1 jobs waited" in notice["text"]
+    assert abs(notice["since_at_ms"] - gate.clock.now_ms()) < 20_000
+    assert JournalEntry.objects.filter(verb="data_lost").count() == 1
+    told = api.get(f"/jobs/{lost_id}")
+    assert (told.status_code, told.json()["data_lost_at_ms"]) == (404, notice["since_at_ms"])
+    assert "is lost if it is not known here" in told.json()["detail"]
+    assert api.post("/jobs", JOB).status_code == 202
+    assert gate.size("normal") == 1
+
+
+def test_a_first_start_has_lost_nothing(gate: Store, api: Any) -> None:
+    assert not JournalEntry.objects.filter(verb="data_lost").exists()
+    unknown = api.get("/jobs/never-heard-of")
+    assert unknown.status_code == 404 and "data_lost_at_ms" not in unknown.json()
 
 
 def test_a_new_password_opens_after_a_restart_with_it(own_server: RedisServer, gate: Store) -> None:

@@ -16,9 +16,10 @@ from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 
 from ..admission.policy import load_shipped
-from ..models import AlertRule, ApiKey, PolicyVersion, Transition
+from ..metrics.loss import from_figures
+from ..models import AlertRule, ApiKey, PolicyVersion, Sample, Transition
 from ..store import Store
-from . import change_alert_rule, create_key, create_user
+from . import change_alert_rule, create_key, create_user, note_loss
 from .actor import ROLES, Actor
 from .authority import sync_authority
 from .change_policy import newest_versions
@@ -58,6 +59,8 @@ def restore_gate(store: Store) -> Restored:
     """Publishes what Redis lacks or has in an older version: after a first start, and after it lost data."""
     restored = Restored()
     published = store.read_policies()
+    if not published and not store.read_modes():
+        _note_if_lost(redis_now_ms(store))
     for queue, row in newest_versions().items():
         if published.get(queue, {}).get("version", 0) < row.version:
             store.publish_policy(queue, row.fields, version=row.version)
@@ -101,6 +104,15 @@ def restore_gate(store: Store) -> Restored:
         for what in restored.authority:
             log.info("%s", what)
     return restored
+
+
+def _note_if_lost(now_ms: int) -> None:
+    """A server that knows nothing of a gate that was sampled before has lost its data, or is another."""
+    last = Sample.objects.filter(at_ms__lte=now_ms).order_by("-at_ms").first()
+    if last is not None:
+        note_loss.execute(
+            from_figures(last.data.get("queues") or {}, last_seen_at_ms=last.at_ms, found_at_ms=now_ms)
+        )
 
 
 def _standing_modes(now_ms: int) -> list[Transition]:

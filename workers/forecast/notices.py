@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..metrics.loss import say_loss
 from ..store.durability import find_unmet
 from .wording import put_number
 
@@ -30,13 +31,20 @@ DATABASE_WORDS = {
 
 
 def find_notices(
-    *, redis: Mapping[str, Any], database: Mapping[str, Any], uncopied: int, wish: str = ""
+    *,
+    redis: Mapping[str, Any],
+    database: Mapping[str, Any],
+    uncopied: int,
+    wish: str = "",
+    loss: Mapping[str, Any] | None = None,
 ) -> list[Notice]:
     """``redis`` is the store's health, ``database`` that of DatabaseHealth, ``uncopied`` the spool.
 
-    ``wish`` is the durability that was asked for, empty where none was.
+    ``wish`` is the durability asked for, empty where none was; ``loss`` what was lost (Loss.as_dict).
     """
     found = []
+    if loss is not None:
+        found.append(Notice("lost", say_loss(loss), int(loss["found_at_ms"])))
     if unmet := find_unmet(wish, redis):
         found.append(Notice("durability", f"{unmet}."))
     if redis.get("policy") not in (None, "noeviction"):

@@ -10,7 +10,9 @@ from typing import Any
 from django.db import Error
 from django.db.models import Count, Min, Sum
 
+from ..actions.note_loss import newest_loss
 from ..alerts.sentences import say_alert
+from ..metrics.loss import say_loss
 from ..metrics.objective import Point
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
 from ..privacy.classes import handling_of
@@ -60,7 +62,11 @@ def read_facts(now_ms: int) -> DatabaseFacts:
     alerts = [alert_item(alert) for alert in open_alerts()]
     last = Alert.objects.order_by("-fired_at_ms").values_list("fired_at_ms", flat=True).first()
     return DatabaseFacts(
-        alerts=alerts, last_alert_at_ms=last, quarantine=read_quarantine(now_ms), events=read_events()
+        loss=newest_loss(),
+        alerts=alerts,
+        last_alert_at_ms=last,
+        quarantine=read_quarantine(now_ms),
+        events=read_events(),
     )
 
 
@@ -201,4 +207,7 @@ def read_events() -> list[dict[str, Any]]:
                 "text": f"{version.by} changed the policy of {version.queue} (version {version.version})",
             }
         )
+    loss = newest_loss()
+    if loss is not None:
+        events.append({"at_ms": loss["found_at_ms"], "kind": "lost", "text": say_loss(loss)})
     return sorted(events, key=lambda event: -event["at_ms"])[:EVENTS_SHOWN]

@@ -49,6 +49,7 @@ class DatabaseFacts:
     quarantine: Mapping[str, Any] | None = None  # count, bytes, oldest_at_ms, causes
     events: Sequence[Mapping[str, Any]] = ()
     promises: Sequence[Point] = ()  # from before this monitor began to watch
+    loss: Mapping[str, Any] | None = None  # the newest loss of Redis's data, of the last 24 h
     unknown: str = ""  # why, while nothing could be read
     health: Mapping[str, Any] = field(default_factory=dict)  # DatabaseHealth.current()
 
@@ -144,6 +145,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         database=context.facts.health,
         uncopied=int((snapshot.get("quarantine_spool") or {}).get("count") or 0),
         wish=context.wish,
+        loss=context.facts.loss,
     )
     noticed = {
         notice.kind: notice.since_at_ms or memory.noticed.get(notice.kind) or now_ms for notice in notices
@@ -312,6 +314,11 @@ def queue_row(
         "bounds": with_reasons(bounds, "no bound"),
         "bounds_in_force": with_reasons(in_mode, "no bound"),
         "totals": {**totals, "refused_by": dict(queue["totals"].get("refused_by") or {})},
+        "anomalies": {
+            "duplicate_deliveries": totals["redelivered"],
+            "tombstone_hits": int(queue.get("tombstone_hits") or 0),
+            "ambiguous_completions": int(queue.get("stale_settles") or 0),
+        },
         "rates": rates,
         "wait_ms": percentiles(
             queue.get("wait_bins") or {},

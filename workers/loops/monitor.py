@@ -21,6 +21,7 @@ from . import (
     governor,
     historian,
     inlet,
+    losses,
     modeler,
     publisher,
     reaper,
@@ -50,6 +51,7 @@ class Monitor:
         self.database = DatabaseHealth(store.clock.now_ms)
         self.facts = facts.Facts(self.database)
         self.historian = historian.Historian(self.database)
+        self.losses = losses.Losses()
         self.sampler = sampler.Sampler(
             store,
             installation=installation,
@@ -57,6 +59,7 @@ class Monitor:
             facts=self.facts.current,
             listeners=(self.historian.hear,),
             wish=wish,
+            compare=self.losses.compare,
         )
         self.alerter = alerter.Alerter(self.sampler.latest, installation=installation)
 
@@ -78,6 +81,7 @@ class Monitor:
             Loop("facts", facts.INTERVAL_S, self.facts.tick, burst=1),
             Loop("historian", historian.INTERVAL_S, self.historian.tick, burst=1),
             Loop("governor", governor.INTERVAL_S, govern.tick, through_outage=True),
+            Loop("losses", losses.INTERVAL_S, self.losses.write, burst=1, through_outage=True),
             Loop("transitions", governor.INTERVAL_S, govern.write, burst=1, through_outage=True),
             Loop("reaper", reaper.REAP_S, reaper.Reaper(store).tick),
             Loop(

@@ -6,7 +6,7 @@ import json
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..exceptions import StoreUnavailable
@@ -21,6 +21,7 @@ log = logging.getLogger("sluicegate.monitor")
 INTERVAL_S = 1.0
 STALE_AFTER_S = 3.0  # nothing is decided on a frame older than this
 Broadcast = Callable[[str], None]
+Compare = Callable[[Mapping[str, Any], Mapping[str, Any]], None]  # the snapshot before and this one
 Listener = Callable[[dict[str, Any], dict[str, Any]], None]  # (frame, snapshot)
 
 
@@ -36,8 +37,10 @@ class Sampler:
         facts: Callable[[], DatabaseFacts],
         listeners: tuple[Listener, ...] = (),
         wish: str = "",
+        compare: Compare | None = None,
     ) -> None:
         self._wish = wish
+        self._compare = compare
         self._store = store
         self._installation = installation
         self._broadcast = broadcast
@@ -93,6 +96,9 @@ class Sampler:
         if self._seq is None or read - self._ticked > STALE_AFTER_S:
             self._resume()  # somebody else may have led meanwhile
         self._ticked = read
+        before = self.history.latest
+        if before is not None and self._compare is not None:
+            self._compare(before, snapshot)
         self.history.add(snapshot)
         facts = self._facts()
         self._note_promises(snapshot, facts)
