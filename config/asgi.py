@@ -12,6 +12,7 @@ from django.conf import settings
 
 from queues_ui.access.address_limit import AddressLimit
 from queues_ui.access.body_limit import BodyLimit
+from queues_ui.access.counted import teller
 from queues_ui.access.entrance import Entrance
 from queues_ui.access.patience import Patience, RoomBell
 from queues_ui.access.threads import Threads
@@ -20,7 +21,8 @@ from queues_ui.queries.engine import celery_app, open_gate
 
 celery_app()  # the first submit must not wait for the tasks to be imported
 
-door = BodyLimit(Patience(Entrance(Threads(http)), RoomBell(open_gate)))
+entrance = Entrance(Threads(http), teller=teller())
+door = BodyLimit(Patience(entrance, RoomBell(open_gate), teller()))
 application = AddressLimit(
     ProtocolTypeRouter({"http": door, "websocket": URLRouter(routes)}),
     rate=settings.SLUICEGATE_ADDRESS_RATE,

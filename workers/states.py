@@ -84,6 +84,9 @@ TOTALS: Final = (
     "in_objective",  # of these, succeeded in time
 )
 
+#: What became of the credits of a queue's producers: granted is the sum of the others.
+CREDITS: Final = ("granted", "used", "returned", "expired", "out")
+
 #: The queue that takes what names no queue of its own.
 DEFAULT_QUEUE: Final = "normal"
 DEFAULT_TENANT: Final = "default"

@@ -15,6 +15,7 @@ from collections.abc import MutableMapping
 from typing import Any, Final
 
 from .body_limit import Application, Receive, Send
+from .counted import Teller
 
 WORKED_ON: Final = 8
 WAITING: Final = 400
@@ -37,12 +38,16 @@ class Entrance:
         worked_on: int = WORKED_ON,
         waiting: int = WAITING,
         patience_s: float = PATIENCE_S,
+        teller: Teller | None = None,
     ) -> None:
         self.application = application
         self.patience_s = patience_s
         self.slots = {door: asyncio.Semaphore(worked_on) for door in (True, False)}
         self.waiting = {True: 0, False: 0}
         self.most_waiting = waiting
+        self.teller = teller
+        if teller:
+            teller.watch(lambda: self.waiting[True])
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if not str(scope.get("path", "")).startswith(BOUNDED):
@@ -61,6 +66,8 @@ class Entrance:
         if self.waiting[door] >= self.most_waiting:
             return False
         self.waiting[door] += 1
+        if self.teller and self.slots[door].locked():
+            self.teller.wake()
         try:
             await asyncio.wait_for(self.slots[door].acquire(), self.patience_s)
         except TimeoutError:

@@ -15,6 +15,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, MutableMapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from workers.exceptions import StoreUnavailable
 from workers.store import Store
 
 from .body_limit import Application, Message, Receive, Send
+from .counted import Teller
 
 MOST_WAITING: Final = 1000
 LONGEST_S: Final = 300.0
@@ -130,9 +132,10 @@ class RoomBell:
 
 
 class Patience:
-    def __init__(self, application: Application, bell: RoomBell) -> None:
+    def __init__(self, application: Application, bell: RoomBell, teller: Teller | None = None) -> None:
         self.application = application
         self.bell = bell
+        self.teller = teller
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope.get("method") != "POST" or scope.get("path") != PATH:
@@ -178,21 +181,25 @@ class Patience:
         if told is not None and not self.bell.is_full:
             self.bell.waiting += 1
             gone = asyncio.ensure_future(_until_gone(receive))
+            queue = told.rpartition(";")[0]
+            if self.teller:
+                self.teller.wake()
             try:
-                while told is not None:
-                    queue, _, block_s = told.rpartition(";")
-                    left = since + min(wanted, float(block_s), LONGEST_S) - time.monotonic()
-                    if left <= 0:
-                        break
-                    if not await _unless(gone, self.bell.wait(queue, since=since, timeout_s=left)):
-                        break
-                    waited = str(round((time.monotonic() - since) * 1000)).encode()
-                    told_so = (WAITED_HEADER.lower().encode(), waited)
-                    again = {**scope, "headers": [*scope["headers"], told_so]}
-                    answer = await self._ask(again, body)
-                    told = answer.header(ROOM_HEADER)
-                    if answer.start["status"] == 202:
-                        self.bell.wake(queue)  # there may be room for the next one too
+                with self.teller.producer.blocked(queue) if self.teller else nullcontext():
+                    while told is not None:
+                        queue, _, block_s = told.rpartition(";")
+                        left = since + min(wanted, float(block_s), LONGEST_S) - time.monotonic()
+                        if left <= 0:
+                            break
+                        if not await _unless(gone, self.bell.wait(queue, since=since, timeout_s=left)):
+                            break
+                        waited = str(round((time.monotonic() - since) * 1000)).encode()
+                        told_so = (WAITED_HEADER.lower().encode(), waited)
+                        again = {**scope, "headers": [*scope["headers"], told_so]}
+                        answer = await self._ask(again, body)
+                        told = answer.header(ROOM_HEADER)
+                        if answer.start["status"] == 202:
+                            self.bell.wake(queue)  # there may be room for the next one too
                 if gone.done():
                     return None
             finally:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from workers.actions.gate import redis_now_ms
+from workers.limits.producer import Producer
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
 from workers.store.offers import RateLeft, say_figures
 
+from ..access.counted import teller
 from ..access.patience import ROOM_HEADER
 from ..queries.durability import note_of
 from .problems import Problem, whole_seconds
@@ -40,7 +43,35 @@ DETAILS: Final = {
 
 def admit(store: Store, offers: Sequence[Offer], *, whole: bool = False) -> list[Verdict]:
     """Verdicts, or StoreUnavailable with nothing accepted, now or when Redis wakes up."""
-    return store.admit(offers, whole=whole, not_after_ms=redis_now_ms(store) + ANSWER_WITHIN_MS)
+    producer = teller().producer
+    limit = redis_now_ms(store) + ANSWER_WITHIN_MS
+    here = {place: found for place, offer in enumerate(offers) if (found := _refuse_here(producer, offer))}
+    if whole and here:
+        here = dict.fromkeys(range(len(offers)), next(iter(here.values())))
+    if here:
+        teller().wake()
+        store.report_refusals(Counter((offers[i].queue, offers[i].tenant, "rate") for i in here))
+    asked = [offer for place, offer in enumerate(offers) if place not in here]
+    told = (
+        producer.admit(asked, lambda them: store.admit(them, whole=whole, not_after_ms=limit))
+        if asked
+        else []
+    )
+    verdicts = iter(told)
+    return [
+        Verdict(False, offer.id, offer.queue, "refused", "rate", here[place])
+        if place in here
+        else next(verdicts)
+        for place, offer in enumerate(offers)
+    ]
+
+
+def _refuse_here(producer: Producer, offer: Offer) -> float | None:
+    """Seconds for which a limit that each producer counts by itself refuses this offer."""
+    if producer.is_at_ease:
+        return None
+    found = producer.why_not(offer.queue, offer.tenant, offer.api_key, by_credits=False)
+    return found[1] if found else None
 
 
 def answer_of(verdict: Verdict, *, durability: str) -> dict[str, Any]:

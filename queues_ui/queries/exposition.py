@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from workers.states import REASONS, TOTALS
+from workers.states import CREDITS, REASONS, TOTALS
 
 STALE_AFTER_S: Final = 15.0  # older figures are left out: an absent series is honest, a flat one is not
 MOST_TENANTS: Final = 20
@@ -58,6 +58,7 @@ class FrameCollector(Collector):
         queues = frame.get("queues") or []
         yield from _queue_gauges(queues)
         yield from _queue_totals(queues)
+        yield from _credits_and_buffers(frame, queues)
         yield from _waits(queues)
         yield from _modes(frame, queues)
         yield from _tenants(frame.get("tenants") or [])
@@ -92,6 +93,28 @@ def _queue_gauges(queues: list[dict[str, Any]]) -> Iterator[Metric]:
     yield _gauge("sluicegate_queue_share_of_completions", "Of all runs that ended in the last minute", rows)
     rows = [({"queue": q["name"]}, _number((q.get("drain") or {}).get("seconds"))) for q in queues]
     yield _gauge("sluicegate_queue_drain_modeled_seconds", "Modeled time until the backlog is gone", rows)
+
+
+def _credits_and_buffers(frame: dict[str, Any], queues: list[dict[str, Any]]) -> Iterator[Metric]:
+    for name in CREDITS:
+        rows = [({"queue": q["name"]}, _number((q.get("credits") or {}).get(name))) for q in queues]
+        if name == "out":
+            yield _gauge("sluicegate_credits_out", "Credits that producers hold", rows)
+        else:
+            yield _counter(f"sluicegate_credits_{name}", f"Credits of producers that were {name}", rows)
+    rows = [({"queue": q["name"]}, _number((q.get("credits") or {}).get("producers"))) for q in queues]
+    yield _gauge("sluicegate_queue_producers", "Producers whose credits have not run out", rows)
+    rows = [({"queue": q["name"]}, _number(q.get("blocked_ms"), 1000)) for q in queues]
+    yield _counter("sluicegate_blocked_seconds", "Time that producers have waited for room", rows)
+    stages: list[tuple[dict[str, str], float | None]] = [
+        ({"queue": "*", "stage": "door"}, _number((frame.get("buffers") or {}).get("door")))
+    ]
+    for q in queues:
+        for stage in ("blocked", "spilled", "ready", "delayed", "reserved", "running"):
+            stages.append(
+                ({"queue": q["name"], "stage": stage}, _number((q.get("buffers") or {}).get(stage)))
+            )
+    yield _gauge("sluicegate_buffered", "What stands in each buffer on the way; door: requests", stages)
 
 
 def _queue_totals(queues: list[dict[str, Any]]) -> Iterator[Metric]:

@@ -49,7 +49,7 @@ function draw() {
     if (current && !frame.queues.length) return;
     current = frame.queues[0]?.name || "";
   }
-  setText($("[data-facts]"), `${plural(frame.queues.length, "queue")}, ${frame.queues.filter((q) => stateShape(q.state) === "ring" || q.state === "closed").length} in bounds`);
+  setText($("[data-facts]"), `${plural(frame.queues.length, "queue")}, ${frame.queues.filter((q) => stateShape(q.state) === "ring" || q.state === "closed").length} in bounds${frame.buffers ? `; on the way: ${count(frame.buffers.door)} at the door + ${count(frame.buffers.blocked)} wait for room + ${frame.buffers.spilled ? `${count(frame.buffers.spilled)} spilled + ` : ""}${count(frame.buffers.ready)} ready + ${count(frame.buffers.delayed)} delayed + ${count(frame.buffers.reserved)} reserved + ${count(frame.buffers.running)} running = ${count(frame.buffers.sum)}` : ""}`);
   swap(nav, JSON.stringify([current, state, frame.queues.map((q) => [q.name, q.state, Math.floor((q.oldest_age_ms || 0) / 100)])]), () => frame.queues.map((q) => h("a", { href: `/queues/${encodeURIComponent(q.name)}/`, "aria-current": q.name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(q.name); } },
     shape(state === "live" ? stateShape(q.state) : "dashed"), h("span", { class: "qn" }, q.name), h("span", { class: "num quiet" }, state === "live" ? age(q.oldest_age_ms) : `last ${age(q.oldest_age_ms)}`))));
   const q = frame.queues.find((x) => x.name === current);
@@ -101,7 +101,7 @@ function drawMeasures(q) {
   const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
   const three = (w) => (w && isKnown(w.p50) ? `p50 ${wait(w.p50)}, p95 ${wait(w.p95)}, p99 ${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
   const inputs = q.drain?.inputs || {};
-  swap(measures, JSON.stringify([q.rate_limits, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
+  swap(measures, JSON.stringify([q.rate_limits, q.buffers, q.credits, q.blocked_ms, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
     ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
     ["rate limits", q.rate_limits?.length ? q.rate_limits.map(limitWords).join("; ") : h("span", { class: "quiet" }, "none")],
@@ -110,7 +110,10 @@ function drawMeasures(q) {
     ["bounds from the wait", waitWords(q.promise)],
     ["downstream", q.downstream ? h("span", {}, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(q.downstream)}/` }, q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
     ["set aside", q.parked ? `${plural(q.parked, "job")} behind a cap or a downstream of their own` : null],
-    ["promise", promise(q.objective)], ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
+    ["promise", promise(q.objective)], ["on the way", q.buffers ? `${count(q.buffers.blocked)} wait for room + ${q.buffers.spilled ? `${count(q.buffers.spilled)} spilled + ` : ""}${count(q.buffers.ready)} ready + ${count(q.buffers.delayed)} delayed + ${count(q.buffers.reserved)} reserved + ${count(q.buffers.running)} running = ${count(q.buffers.sum)}` : null],
+    ["credits", q.credits ? `${plural(q.credits.producers, "producer")} hold ${count(q.credits.out)}; ${count(q.credits.granted)} granted = ${count(q.credits.used)} used + ${count(q.credits.returned)} returned + ${count(q.credits.expired)} run out + ${count(q.credits.out)} held` : null],
+    ["blocked", `producers have waited ${duration(q.blocked_ms)} for room in all`],
+    ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
     ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
   ])]);

@@ -187,6 +187,12 @@ def find_faults(store: Store, contents: Contents | None = None) -> list[str]:
             compare(f"{queue} {gauge}", own.get(gauge, 0), number)
         for name in ("offered", "accepted", "refused", *TERMINAL, *BESIDE):
             compare(f"{queue} {name} over its tenants", sums[name], own.get(name, 0))
+        grants = held_now.hashes.get(f"credits:{queue}", {})
+        out = sum(int(row.split()[1]) for row in grants.values())
+        compare(f"{queue} credits out", own.get("credits_out", 0), out)
+        went = sum(own.get(f"credits_{name}", 0) for name in ("used", "returned", "expired", "out"))
+        compare(f"{queue} credits granted", own.get("credits_granted", 0), went)
+        compare(f"producers of {queue}", members(f"credits:until:{queue}"), set(grants))
         compare(f"heads of {queue}", held_now.zsets.get(f"heads:{queue}", {}), heads)
         compare(f"turns of {queue}", members(f"turns:{queue}"), turns)
         compare(f"delayed of {queue}", members(f"delayed:{queue}"), delayed[queue])

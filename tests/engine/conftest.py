@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from workers.store import Store
+from workers.transport import registry
 
 from . import audit
 
@@ -43,6 +44,7 @@ def store(redis_url: str) -> Iterator[Store]:
     store = Store.from_url(redis_url)
     publish(store, SMALL)
     yield store
+    registry.end_producers()  # what this process knows of the gate ends with it
     faults = audit.find_faults(store)
     store.client.close()
     assert not faults, "\n".join(faults[:20])

@@ -10,6 +10,7 @@ import pytest
 
 from workers.limits.downstream import parse_downstream
 from workers.store import Settlement, Store, bin_of_ms, bin_value_ms, keys, percentile_ms, scripts
+from workers.store.offers import Ask
 
 from .test_admission import an_offer
 
@@ -92,6 +93,8 @@ def make_busy(store: Store) -> None:
     store.admit([an_offer("reports", deadline_ms=60_000)])
     store.suspend_tenant("b", {"by": "o", "reason": "r", "at_ms": 1})
     store.bar_keys({"7": "sg_abc"})
+    store.admit([an_offer(ask=Ask("p", 1, 0))])
+    store.account("p", 1, queues={}, holds="{}")
 
 
 def test_every_key_is_in_the_table_with_its_type(store: Store) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workers.admission.policy import ON_FULL
-from workers.states import TOTALS
+from workers.states import CREDITS, TOTALS
 
 NUMBER = {"type": ["number", "null"], "minimum": 0}
 WHOLE = {"type": "integer", "minimum": 0}
@@ -89,6 +89,11 @@ QUEUE = thing(
             ]
         },
         "owner": TEXT_OR_NULL,
+        "credits": thing(dict.fromkeys((*CREDITS, "producers"), WHOLE)),
+        "blocked_ms": WHOLE,
+        "buffers": thing(
+            dict.fromkeys(("blocked", "spilled", "ready", "delayed", "reserved", "running", "sum"), WHOLE)
+        ),
         "rate_limits": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
         "policy_version": WHOLE_OR_NULL,
         "bounds": BOUNDS,
@@ -185,6 +190,11 @@ FRAME = thing(
         "alerts": thing({"firing": WHOLE_OR_NULL, "items": {"type": "array"}, "last_at_ms": WHOLE_OR_NULL}),
         "quarantine": {"type": "object", "required": ["count", "bytes", "oldest_age_ms", "causes"]},
         "events": {"type": "array", "maxItems": 20},
+        "buffers": thing(
+            dict.fromkeys(
+                ("door", "blocked", "spilled", "ready", "delayed", "reserved", "running", "sum"), WHOLE
+            )
+        ),
         "totals_all": thing({"rates": RATES}),
         "queues": {"type": "array", "items": QUEUE},
         "tenants": {

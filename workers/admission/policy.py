@@ -18,7 +18,7 @@ ON_QUARANTINE_FULL: Final = ("drop_oldest", "drop_newest")
 MOST_CAPS: Final = 100  # tasks of one queue with a cap of their own
 LIMIT_KINDS: Final = ("token_bucket", "leaky_bucket", "fixed_window", "sliding_window")
 LIMIT_SCOPES: Final = ("tenant", "key", "queue")
-LIMIT_PLACES: Final = ("gate",)
+LIMIT_PLACES: Final = ("gate", "local")
 BUCKETS: Final = ("token_bucket", "leaky_bucket")
 #: A bucket is counted in 1/window_ms of a job (rates.lua): all of it must be exact in a double.
 MOST_IN_A_BUCKET: Final = 2**53

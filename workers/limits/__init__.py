@@ -1,1 +1,1 @@
-"""How much may pass at a time? The settings of limits; what applies them is a script."""
+"""How much may be tried, and how much may pass at a time? The deciding parts of limits, without I/O."""

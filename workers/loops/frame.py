@@ -27,7 +27,7 @@ from ..modes.effect import (
     saturated_share,
 )
 from ..modes.redis_health import redis_failed
-from ..states import TOTALS
+from ..states import CREDITS, TOTALS
 from .downstreams import downstream_rows, live_limits
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
@@ -178,6 +178,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "alerts": alerts_part(context.facts),
         "quarantine": quarantine_part(context.facts, snapshot, now_ms=now_ms),
         "events": list(context.facts.events)[:EVENTS_SHOWN],
+        "buffers": sum_buffers(snapshot, rows),
         "totals_all": {"rates": sum_rates([row["rates"] for row in rows])},
         "queues": rows,
         "tenants": tenants,
@@ -310,6 +311,13 @@ def queue_row(
         ),
         "owner": policy.get("owner"),
         "rate_limits": list(policy.get("rate_limits") or []),
+        "credits": {
+            **dict.fromkeys(CREDITS, 0),
+            **(queue.get("credits") or {}),
+            "producers": int(queue.get("producers") or 0),
+        },
+        "blocked_ms": int(queue.get("blocked_ms") or 0),
+        "buffers": queue_buffers(snapshot, load.name),
         "policy_version": policy.get("version"),
         "bounds": with_reasons(bounds, "no bound"),
         "bounds_in_force": with_reasons(in_mode, "no bound"),
@@ -398,6 +406,42 @@ def key_rows(queue: Mapping[str, Any], *, now_ms: int) -> list[dict[str, Any]]:
 
 
 HOLDER_PHASES = {"waiting": "waiting", "delayed": "delayed", "leased": "in flight"}
+
+
+def queue_buffers(snapshot: Mapping[str, Any], name: str) -> dict[str, int]:
+    """Everything that stands between a producer and the end of a job of this queue, part by part.
+
+    `blocked` waits for room outside the gate; the rest is accepted. What of the jobs in flight has started is
+    as the workers' last heartbeats have it, and never more than is in flight.
+    """
+    queue = snapshot["queues"][name]
+    started = sum(
+        1
+        for worker in snapshot["workers"]
+        for job in worker.get("held") or ()
+        if job.get("queue") == name and job.get("started_at_ms") is not None
+    )
+    in_flight = int(queue["in_flight"])
+    running = min(in_flight, started)
+    parts = {
+        "blocked": sum(
+            int((held.get("blocked") or {}).get(name) or 0) for held in snapshot.get("holds") or ()
+        ),
+        "spilled": int(queue.get("spilled") or 0),
+        "ready": int(queue["depth"]),
+        "delayed": int(queue["delayed"]),
+        "reserved": in_flight - running,
+        "running": running,
+    }
+    return {**parts, "sum": sum(parts.values())}
+
+
+def sum_buffers(snapshot: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The same of all queues, and before them the requests that wait at the doors for their turn."""
+    door = sum(int(held.get("door") or 0) for held in snapshot.get("holds") or ())
+    names = ("blocked", "spilled", "ready", "delayed", "reserved", "running")
+    parts = {"door": door, **{name: sum(row["buffers"][name] for row in rows) for name in names}}
+    return {**parts, "sum": sum(parts.values())}
 
 
 def drain_part(

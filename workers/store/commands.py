@@ -14,11 +14,11 @@ import redis
 from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
-from ..states import DEFAULT_QUEUE, TOTALS
+from ..states import CREDITS, DEFAULT_QUEUE, TOTALS
 from . import durability, health, keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable
-from .offers import Offer, Verdict, parse_verdict
+from .offers import Grant, Offer, Verdict, parse_verdict, read_grant
 from .records import Operation, QuarantinedRecord, parse_operation, parse_quarantined
 
 #: kombu keeps a list per priority step; these are its names' endings ("" = priority 0).
@@ -212,6 +212,32 @@ class Store:
         timeout_s = max(0.01, min(timeout_s, LONGEST_WAIT_S))
         told = self._call("BRPOP", *names, f"{timeout_s:.3f}")
         return None if told is None else names[_str(told[0])]
+
+    def account(
+        self,
+        producer: str,
+        epoch: int,
+        *,
+        queues: Mapping[str, tuple[int, int]],
+        holds: str = "",
+        ends: bool = False,
+    ) -> None:
+        """A producer tells, by queue, the credits it has used and for how many ms it was blocked.
+
+        ``holds`` (JSON) says what stands in it at this moment. One that ``ends`` gives its credits back.
+        """
+        args: list[Any] = []
+        for queue, (used, blocked_ms) in queues.items():
+            args += (queue, used, blocked_ms)
+        self._run("account", producer, epoch, "ends" if ends else "tells", holds, *args)
+
+    def ask_credits(self, producer: str, epoch: int, used: Mapping[str, int]) -> dict[str, Grant | None]:
+        """Credits without an attempt, for a producer that refuses everything by itself at this moment."""
+        args: list[Any] = []
+        for queue, number in used.items():
+            args += (queue, number, 0)
+        rows = self._run("account", producer, epoch, "asks", "", *args)[1]
+        return {queue: read_grant(row) if row else None for queue, row in zip(used, rows, strict=True)}
 
     # workers
 
@@ -492,6 +518,9 @@ class Store:
                 "tenants_known": row["tenants_known"],
                 "held": int(row["held"]),
                 "held_cost_ms": int(row["held_cost_ms"]),
+                "credits": {name: int(row_totals.get(f"credits_{name}", 0)) for name in CREDITS},
+                "producers": row["producers"],
+                "blocked_ms": int(row_totals.get("blocked_ms", 0)),
                 "model": _numbers(row["model"]),
             }
         suspended = dict(raw["suspended"] or {})
@@ -518,6 +547,7 @@ class Store:
             "modes": _modes(dict(raw["modes"] or {}), dict(raw["mode_since"] or {})),
             "policies": policies,
             "downstreams": [_downstream(row) for row in _rows(raw["downstreams"])],
+            "holds": [json.loads(text) for text in _rows(raw["holds"]) if text],
             "quarantine_spool": {"count": spool["count"], "oldest_at_ms": spool["oldest"] or None},
         }
 

@@ -49,6 +49,10 @@ workers, worker        zset,   workers by last heartbeat, ms; worker -> descript
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
 room:Q                 list    wakes producers that wait for room (on_full = block), 2 s; carries nothing
+credits:Q,             hash,   producer -> epoch and credits granted; producers by the end of their grant, ms
+credits:until:Q        zset
+producers,             hash,   producer -> what stands in it (JSON); producers by when they said so, ms
+producers:seen         zset
 order:Q|T|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
 blocked:Q              zset    ordering keys that hold work back, by the place of the first parked one
 spill:Q                zset    spilled operations by acceptance (base.lua ``to_score``)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ class Offer:
     a task published its own id again: retries, and replacements of itself; ``parent`` is the operation
     that publishes a replacement. ``api_key`` names the key that a limit per key counts; offers without one
     (Celery publishes) count together, a tenant's as one.
+    ``ask`` is a producer's question for credits, which rides along.
     ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
     ``downstream`` is what this job calls, where it is another than its queue's.
     ``minted`` says that the id was made for this very offer: nothing can be known of it yet.
@@ -49,6 +51,7 @@ class Offer:
     tags: tuple[str, ...] = ()
     trace: str | None = None
     api_key: str | None = None
+    ask: Ask | None = None
     payload_class: str | None = None
     minted: bool = False
 
@@ -74,12 +77,38 @@ class Offer:
             ("tg", self.tags or None),
             ("tr", self.trace),
             ("k", self.api_key),
+            ("pr", self.ask and (self.ask.producer, self.ask.epoch, self.ask.used)),
             ("pc", self.payload_class),
             ("f", 1 if self.minted else None),
         ):
             if value is not None:
                 row[name] = value
         return bytes(msgpack.packb(row, unicode_errors="surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A producer asks for credits and tells how many of its last ones it has used."""
+
+    producer: str
+    epoch: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """How many attempts a producer is permitted, and for how long.
+
+    With none, ``closed_s`` is how long the queue is closed to it, and ``reason`` why. ``producers`` live ones
+    share the queue's ``limits`` that each counts by itself.
+    """
+
+    credits: int
+    for_s: float
+    producers: int = 1
+    closed_s: float = 0.0
+    reason: str = ""
+    limits: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +150,7 @@ class Verdict:
     rates: tuple[RateLeft, ...] = ()
     phase: str | None = None
     degraded_from: dict[str, str] | None = None
+    grant: Grant | None = None
 
 
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
@@ -143,12 +173,13 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
     """A verdict from admit.lua's reply row; its last part may be a map of what else is told."""
     told: dict[str, Any] = row.pop() if isinstance(row[-1], dict) else {}
     rates = tuple(RateLeft(*limit) for limit in told.get("r") or ())
+    grant = read_grant(told["c"]) if told.get("c") else None
     op_id, kind, queue = row[0], row[1], row[2]
     if kind == "refused":
         figures = {name: float(v) for name, v in zip(("value", "bound"), row[5:7], strict=False) if v}
         on_full, block_s = row[7], float(row[8])
         if on_full in SHED_IN_SILENCE and row[3] in BOUNDS:
-            return Verdict(True, op_id, queue, "shed", row[3], figures=figures)
+            return Verdict(True, op_id, queue, "shed", row[3], figures=figures, grant=grant)
         wait = block_s if on_full == "block" and row[3] in BOUNDS else 0.0
         return Verdict(
             False,
@@ -160,9 +191,10 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
             figures=figures,
             block_s=wait,
             rates=rates,
+            grant=grant,
         )
     if kind == "conflict":
-        return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True)
+        return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True, grant=grant)
     duplicate = op_id if kind == "duplicate" else None
     asked = dict(zip(("task", "queue", "reason"), row[4:7], strict=True)) if len(row) > 4 else None
     return Verdict(
@@ -175,11 +207,18 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
         phase=row[3] if row[3] in WAITING_STATES else None,
         degraded_from=asked,
         rates=rates,
+        grant=grant,
     )
 
 
 #: States of a record that is pending and in nobody's hands. The phase of one that is parked is blocked.
 WAITING_STATES = frozenset({"waiting", "delayed", "blocked", "spilled", "parked"})
+
+
+def read_grant(row: list[Any]) -> Grant:
+    """A grant from the row of admit.lua or account.lua."""
+    credits, for_ms, producers, closed_ms, reason, limits = row
+    return Grant(credits, for_ms / 1000, producers, closed_ms / 1000, reason, tuple(limits or ()))
 
 
 def status_of(state: str, started: bool = False) -> str:

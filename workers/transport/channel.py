@@ -23,6 +23,7 @@ from redis.retry import Retry
 from ..admission import envelope
 from ..admission.messages import offer_from_message
 from ..exceptions import StoreUnavailable
+from ..limits.producer import Producer
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
 from ..store.commands import parse_claim
@@ -30,7 +31,14 @@ from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
 from .holdings import Held, Holdings, note_error
-from .publishing import Collected, current_batch, keep_verdict, mints_ids, raise_refusal
+from .publishing import (
+    Collected,
+    current_batch,
+    keep_verdict,
+    mints_ids,
+    name_producer,
+    raise_refusal,
+)
 
 logger = logging.getLogger("sluicegate.transport")
 
@@ -156,6 +164,7 @@ class GateChannel(_Base):
         wish = options.get("durability") or os.environ.get("SLUICEGATE_DURABILITY")
         self._wait_replicas = int(wish == REPLICA)
         self._gate_store: tuple[int, Store] | None = None
+        self._producer: tuple[int, Producer] | None = None
         self._poll_kind = ""
         self._claim_next = True
         super().__init__(*args, **kwargs)
@@ -180,6 +189,14 @@ class GateChannel(_Base):
         if self._gate_store is None or self._gate_store[0] != os.getpid():
             self._gate_store = (os.getpid(), self._open_store())
         return self._gate_store[1]
+
+    @property
+    def gate_producer(self) -> Producer:
+        pid = os.getpid()
+        if self._producer is None or self._producer[0] != pid:
+            address = self.connection.client.as_uri()
+            self._producer = (pid, registry.producer_of(address, self.gate, self.gate_store))
+        return self._producer[1]
 
     @property
     def holdings(self) -> Holdings:
@@ -207,11 +224,16 @@ class GateChannel(_Base):
     def _admit(self, offers: list[Offer], *, whole: bool = False) -> list[Verdict]:
         """Asks the gate. Work that was accepted before waits out a Redis that is away; new work does not."""
         give_up = time.monotonic() + (PATIENCE_S if offers[0].retries else 0)
+        producer = self.gate_producer
+        name_producer(producer)
         while True:
             store = self.gate_store
             limit = store.clock.now_ms() + int(TIMEOUT_S * 1000) if store.clock.is_set else None
             try:
-                verdicts = store.admit(offers, whole=whole, not_after_ms=limit)
+                verdicts = producer.admit(
+                    offers,
+                    lambda asking: store.admit(asking, whole=whole, not_after_ms=limit),  # noqa: B023
+                )
                 if store.wait_replicas:
                     _say_unconfirmed(verdicts)
                 return verdicts

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import threading
 import time
+from contextlib import nullcontext
 from typing import Any
 
 from celery import Celery, canvas, signals
@@ -21,6 +23,7 @@ from redis import RedisError
 
 from ..admission.messages import links_of_embed
 from ..exceptions import AdmissionRefused
+from ..limits.producer import Producer
 from . import delivery, registry, transport
 from .publishing import (
     ClosedQueues,
@@ -28,6 +31,7 @@ from .publishing import (
     current_batch,
     keep_refusal,
     name_downstream,
+    named_producer,
     offered_facts,
     one_batch,
     set_minting,
@@ -79,13 +83,15 @@ class _Sender:
         self.send = type(app).send_task.__get__(app)
         self.closed = ClosedQueues()
         self._reporter: threading.Thread | None = None
+        self._producer: tuple[int, Producer] | None = None
         functools.update_wrapper(self, type(app).send_task)
 
     def __call__(self, name: str, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
         name_downstream(options)
         tenant, fresh = offered_facts(options)
-        if fresh and not self.closed.is_empty:
-            known = self.closed.check(self._queue_of(name, args, kwargs, options), tenant)
+        producer = self.producer
+        if fresh and not (self.closed.is_empty and (producer is None or producer.is_at_ease)):
+            known = self._refuse_here(self._queue_of(name, args, kwargs, options), tenant, producer)
             if known is not None:
                 self._report_soon()
                 raise known
@@ -95,6 +101,8 @@ class _Sender:
         finally:
             set_minting(minting)
         refusal = take_refusal()
+        if producer is None and (found := named_producer()) is not None:
+            self._producer = (os.getpid(), found)
         if refusal is not None and refusal.block_s > 0 and fresh:
             result, refusal = self._wait_for_room(refusal, name, args, kwargs, options)
         if refusal is not None:
@@ -106,6 +114,23 @@ class _Sender:
             tell(result, verdict)
         return result
 
+    @property
+    def producer(self) -> Producer | None:
+        """This process as a producer, once it has published something by the gate."""
+        known = self._producer
+        return known[1] if known is not None and known[0] == os.getpid() else None
+
+    def _refuse_here(self, queue: str, tenant: str, producer: Producer | None) -> AdmissionRefused | None:
+        """The refusal that this process makes by itself, counted; None where the gate is to be asked."""
+        known = self.closed.check(queue, tenant)
+        if known is not None or producer is None:
+            return known
+        told = producer.why_not(queue, tenant)
+        if told is None:
+            return None
+        self.closed.note(queue, tenant, told[0])
+        return AdmissionRefused(queue, *told)
+
     def _wait_for_room(
         self, refusal: AdmissionRefused, name: str, args: Any, kwargs: Any, options: dict[str, Any]
     ) -> tuple[Any, AdmissionRefused | None]:
@@ -113,10 +138,13 @@ class _Sender:
         give_up = time.monotonic() + refusal.block_s
         standing: AdmissionRefused | None = refusal
         result = None
-        while standing is not None and time.monotonic() < give_up:
-            self._listen(standing.queue, min(time.monotonic() + BLOCK_STEP_S, give_up))
-            result = self.send(name, args, kwargs, **options)
-            standing = take_refusal()
+        producer = self.producer
+        with producer.blocked(refusal.queue) if producer else nullcontext():
+            self._report_soon()
+            while standing is not None and time.monotonic() < give_up:
+                self._listen(standing.queue, min(time.monotonic() + BLOCK_STEP_S, give_up))
+                result = self.send(name, args, kwargs, **options)
+                standing = take_refusal()
         return result, standing
 
     def _listen(self, queue: str, until: float) -> None:
@@ -136,7 +164,7 @@ class _Sender:
         return str(getattr(queue, "name", queue) or self.app.conf.task_default_queue)
 
     def _report_soon(self) -> None:
-        """Local refusals are offered and refused like others; they are counted within two seconds."""
+        """Local refusals and waits are told to the gate within two seconds."""
         if self._reporter is None or not self._reporter.is_alive():
             if self._reporter is None:
                 atexit.register(self._report_now)
@@ -152,12 +180,18 @@ class _Sender:
 
     def _report_now(self) -> bool:
         """Sends what was counted since the last time; kept for the next time where that fails."""
-        counts = self.closed.take_counts()
-        if not counts:
+        counts, producer = self.closed.take_counts(), self.producer
+        if not counts and not (producer and producer.has_news):
             return False
         try:
             with self.app.connection_for_write() as connection:
-                connection.default_channel.gate_store.report_refusals(counts)
+                store = connection.default_channel.gate_store
+                if counts:
+                    store.report_refusals(counts)
+                    counts = {}
+                if producer:
+                    producer.account(store)
+                    producer.renew(store)
         except (OperationalError, OSError, RedisError):
             self.closed.give_back(counts)
         return True
@@ -306,6 +340,11 @@ def _start_beating(sender: Any = None, **_: Any) -> None:
         channel = sender.task_consumer.channel
         if hasattr(channel, "holdings"):
             channel.holdings.start()
+
+
+@signals.worker_process_shutdown.connect
+def _give_credits_back(sender: Any = None, **_: Any) -> None:
+    registry.end_producers()
 
 
 @signals.worker_shutdown.connect

@@ -18,6 +18,7 @@ from celery.states import REVOKED
 
 from ..admission.messages import GATE_HEADER
 from ..exceptions import AdmissionRefused
+from ..limits.producer import Producer
 from ..store import Offer, Verdict
 from ..store.offers import BOUNDS, say_figures
 
@@ -58,6 +59,7 @@ class _Thread(threading.local):
     refusal: AdmissionRefused | None = None
     verdict: Verdict | None = None
     mints: bool = False
+    producer: Producer | None = None
 
 
 _thread = _Thread()
@@ -94,6 +96,15 @@ def set_minting(mints: bool) -> bool:
 
 def keep_refusal(refusal: AdmissionRefused) -> None:
     _thread.refusal = refusal
+
+
+def name_producer(producer: Producer) -> None:
+    """The channel tells the layers above it as which producer it asked the gate."""
+    _thread.producer = producer
+
+
+def named_producer() -> Producer | None:
+    return _thread.producer
 
 
 def take_refusal() -> AdmissionRefused | None:
@@ -174,6 +185,12 @@ class ClosedQueues:
             key = (known.queue, tenant, known.reason)
             self._counts[key] = self._counts.get(key, 0) + 1
         return AdmissionRefused(known.queue, known.reason, known.retry_after)
+
+    def note(self, queue: str, tenant: str, reason: str) -> None:
+        """Counts a refusal that was made here for another reason than a queue known to be closed."""
+        with self._lock:
+            key = (queue, tenant, reason)
+            self._counts[key] = self._counts.get(key, 0) + 1
 
     def take_counts(self) -> dict[tuple[str, str, str], int]:
         with self._lock:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..exceptions import StoreUnavailable
+from ..limits.producer import Producer
 from ..store import Store
 from .holdings import About, Held, Holdings
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _holdings: dict[tuple[int, str, str], Holdings] = {}
+_producers: dict[tuple[int, str, str], Producer] = {}
+_stores: dict[tuple[int, str, str], Store] = {}
 _apps: list[Celery] = []
 about = About()
 
@@ -31,6 +36,31 @@ def holdings_of(address: str, gate: str, open_store: Callable[[], Store]) -> Hol
 
 def own_holdings() -> list[Holdings]:
     return [h for (pid, _, _), h in list(_holdings.items()) if pid == os.getpid()]
+
+
+def producer_of(address: str, gate: str, store: Store) -> Producer:
+    """This process as a producer of a gate; a forked child is another one."""
+    key = (os.getpid(), address, gate)
+    with _lock:
+        found = _producers.get(key)
+        if found is None:
+            found = Producer()
+            _producers[key] = found
+            _stores[key] = store
+        return found
+
+
+def end_producers() -> None:
+    """At the end of a process its credits are given back."""
+    for key, producer in list(_producers.items()):
+        if key[0] == os.getpid():
+            try:
+                producer.end(_stores[key])
+            except (StoreUnavailable, OSError):
+                pass  # they run out by themselves
+
+
+atexit.register(end_producers)
 
 
 def held_by_tag(tag: str) -> tuple[Held, Holdings] | None:

@@ -6,10 +6,12 @@
 --       4 the raw tail
 --       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
 -- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}; where rate limits
---       apply, its last part is a map, r: what is left of each (rates.lua tell_rates)
+--       apply or its producer asks for credits, its last part is a map, r: what is left of each limit (rates.lua
+--       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally}
 -- Cost  O(log n) an offer; about 13 commands for the first that is accepted, 7 for each further one.
 -- @include base
 -- @include rates
+-- @include credits
 -- @include privacy
 -- @include authority
 local not_after = tonumber(ARGV[1])
@@ -330,6 +332,7 @@ for _, o in ipairs(offers) do
     end
   end
   verdict.n = o.n
+  if o.pr then verdict.asks = o end
   verdicts[#verdicts + 1] = verdict
 end
 
@@ -340,7 +343,7 @@ if whole and refusal then
       local o = verdict[2] == 'accepted' and verdict[4]
       local q = o and o.df and o.df.q or verdict[3]
       verdicts[i] = {verdict[1], 'refused', q, refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n,
-        limited = refusal.limited, wait = refusal.wait}
+        limited = refusal.limited, wait = refusal.wait, asks = verdict.asks}
     end
   end
   accepted = {}
@@ -445,6 +448,40 @@ for i, verdict in ipairs(verdicts) do
     if whole then refusal[5] = verdict[5] end -- it comes back whole
   end
 end
+
+-- How many more offers like this one the bounds allow, nil where they are not what decides.
+local CLOSED = {count = true, bytes = true, cost = true, age = true, mode = true, unavailable = true}
+local function room_for(o, v, verdict)
+  local p = v.policy
+  if (p.on_full or 'reject') ~= 'reject' then return nil end
+  if verdict[2] == 'refused' and CLOSED[verdict[4]] and not whole then return 0, verdict[4], true end
+  local share = v.mode == 'saturated' and (p.saturated_share or 1) or 1
+  local room, reason = nil, 'count'
+  if p.max_count then room = p.max_count * share - v.depth - v.delayed end
+  if p.max_bytes then
+    local fit = (p.max_bytes * share - v.bytes) / math.max(1, o.b)
+    if not room or fit < room then room, reason = fit, 'bytes' end
+  end
+  return room and math.max(0, room), reason
+end
+local function answer_ask(o, verdict)
+  local q = verdict[3]
+  local v = view(q)
+  local room, reason, closed = room_for(o, v, verdict)
+  local grant = grant_credits(q, o.pr, room, closed)
+  if not grant then return nil end
+  local closed_ms = 0
+  if closed then
+    -- Until a place may be free again; never so long that a change of mode or policy goes unseen.
+    local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
+    closed_ms = rate > 0 and math.max(10, math.min(1000, math.ceil(1000 / rate))) or 100
+  end
+  grant[4], grant[5], grant[6] = closed_ms, reason or '', local_limits(q)
+  return grant
+end
+for _, verdict in ipairs(verdicts) do
+  if verdict.asks then verdict.grant = answer_ask(verdict.asks, verdict) end
+end
 for _, verdict in ipairs(verdicts) do
   if verdict[2] == 'refused' then let_stranger_expire(verdict[3], verdict.n) end
   if verdict.df then let_stranger_expire(verdict.df.q, verdict.n) end
@@ -466,6 +503,9 @@ for i, verdict in ipairs(verdicts) do
   elseif kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
   elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
   else out[i] = {unpack(verdict)} end
-  if verdict.rated then out[i][#out[i] + 1] = {r = tell_rates(verdict.rated, verdict.asked, view(verdict.asked).policy)} end
+  if verdict.rated or verdict.grant then
+    local rated = verdict.rated and tell_rates(verdict.rated, verdict.asked, view(verdict.asked).policy)
+    out[i][#out[i] + 1] = {r = rated or nil, c = verdict.grant}
+  end
 end
 return cmsgpack.pack({now, out})

@@ -66,6 +66,7 @@ for q in pairs(out.policies) do
     held = held + (own.depth or 0); held_cost = held_cost + (own.cost_ms or 0)
   end
   out.queues[q].held = held; out.queues[q].held_cost_ms = held_cost
+  out.queues[q].producers = redis.call('ZCOUNT', root .. 'credits:until:' .. q, now, '+inf')
   out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)
 end
 for i = 2, #ARGV, 2 do
@@ -84,6 +85,9 @@ for d, document in pairs(hash(root .. 'downstreams')) do
   out.downstreams[#out.downstreams + 1] = {name = d, settings = document, limit = hash(root .. 'limit:' .. d),
     in_flight = redis.call('SCARD', root .. 'calls:' .. d), latencies = bins('latencies', d), gated = bins('gated', d)}
 end
+local HELD_MS = 3000
+local seen = redis.call('ZRANGEBYSCORE', root .. 'producers:seen', now - HELD_MS, '+inf', 'LIMIT', 0, 1000)
+out.holds = #seen > 0 and redis.call('HMGET', root .. 'producers', unpack(seen)) or {}
 local first = redis.call('ZRANGE', root .. 'spool', 0, 0, 'WITHSCORES')
 out.spool = {count = redis.call('ZCARD', root .. 'spool'), oldest = first[2] and tonumber(first[2]) or false}
 return cmsgpack.pack(out)

@@ -1,10 +1,11 @@
--- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers, idle
--- tenants; and lets the keys go on whose first job is gone.
+-- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers and
+-- producers, idle tenants; and lets the keys go on whose first job is gone.
 -- KEYS  1 root of the gate
 -- ARGV  1 how many of each at most   2.. queue names
 -- Reply msgpack {now, how many were removed}
 -- Cost  O(most x queues).
 -- @include base
+-- @include credits
 local most, removed = tonumber(ARGV[1]), 0
 redis.call('DEL', root .. 'nothing')
 removed = removed + forget_settled(most)
@@ -21,6 +22,12 @@ if #silent > 0 then
   redis.call('ZREM', root .. 'workers', unpack(silent))
   redis.call('HDEL', root .. 'worker', unpack(silent))
   removed = removed + #silent
+end
+local ended = redis.call('ZRANGEBYSCORE', root .. 'producers:seen', '-inf', now - WORKER_MS, 'LIMIT', 0, most)
+if #ended > 0 then
+  redis.call('ZREM', root .. 'producers:seen', unpack(ended))
+  redis.call('HDEL', root .. 'producers', unpack(ended))
+  removed = removed + #ended
 end
 local kept_s = tonumber(rule('retention_s')) or RETENTION_S
 local dropped = redis.call('ZRANGEBYSCORE', root .. 'dropped:at', '-inf', now - kept_s * 1000, 'LIMIT', 0, most)
@@ -44,6 +51,7 @@ end
 for i = 2, #ARGV do
   local q = ARGV[i]
   for _, member in ipairs(redis.call('ZRANGE', root .. 'blocked:' .. q, 0, 99)) do mend_key(q, member) end
+  removed = removed + expire_grants(q, most)
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
     local own = tenant_of(q, n).now
