@@ -1,7 +1,7 @@
 """What does this web process know as a producer, and what stands at its door at this moment?
 
-It learns how many producers there are, and so its part of the limits that each counts by itself. Credits do not
-hold the door back: a repeated submit must be answered by the gate, however full the queue is.
+It learns how many producers there are, and so its part of the limits that each counts by itself. Credits do
+not hold the door back: a repeated submit must be answered by the gate, however full the queue is.
 """
 
 from __future__ import annotations

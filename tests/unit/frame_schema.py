@@ -24,6 +24,7 @@ def thing(required: dict[str, Any], **optional: Any) -> dict[str, Any]:
     }
 
 
+BUFFERS = ("blocked", "spilled", "ready", "delayed", "reserved", "running")
 BOUNDS = thing(dict.fromkeys(("count", "bytes", "cost_ms", "age_s"), NUMBER))
 RATES = thing(dict.fromkeys(TOTALS, NUMBER))
 PERCENTILES = thing(dict.fromkeys(("p50", "p95", "p99"), WHOLE_OR_NULL))

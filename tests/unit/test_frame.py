@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from tests.unit.frame_schema import FRAME
-from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot
+from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot, make_worker
 from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame
 from workers.metrics.history import History
 from workers.store.bins import bin_value_ms
@@ -228,3 +228,17 @@ def test_queues_stand_by_rank_then_weight_and_never_move() -> None:
         history_of(make_snapshot(0, {name: make_queue() for name in policies}, policies=policies))
     )
     assert [row["name"] for row in frame["queues"]] == ["critical", "urgent", "normal", "bulk"]
+
+
+def test_the_chain_of_buffers_adds_up_and_running_is_never_more_than_in_flight() -> None:
+    queue = make_queue(depth=7, delayed=3, in_flight=2)
+    worker = make_worker(START_MS)
+    held = [{"id": str(n), "queue": "normal", "task": "t", "started_at_ms": START_MS} for n in range(3)]
+    worker["held"] = [*held, {"id": "r", "queue": "normal", "task": "t", "started_at_ms": None}]
+    holds = [{"door": 4, "blocked": {"normal": 5}}, {"door": 0, "blocked": {}}]
+    frame = frame_of(history_of(make_snapshot(0, {"normal": queue}, workers=[worker], holds=holds)))
+    assert frame["queues"][0]["buffers"] == {
+        "blocked": 5, "spilled": 0, "ready": 7, "delayed": 3, "reserved": 0, "running": 2, "sum": 17,
+    }  # fmt: skip
+    assert frame["buffers"]["door"] == 4
+    assert frame["buffers"]["sum"] == 21

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.auth import get_user_model
 from django.test import Client
 
+from queues_ui.access import counted
 from queues_ui.access.caller import forget_keys
 from queues_ui.queries import durability, engine, known_queues
 from queues_ui.queries.reach import breaker
@@ -151,6 +152,7 @@ def _forget() -> None:
     gate_module.open_gate.cache_clear()
     breaker.close()
     forget_keys()
+    counted.teller.cache_clear()
     durability._seen = (0.0, "unknown")
     known_queues._seen = (0.0, frozenset())
     app = engine.celery_app()

@@ -133,6 +133,28 @@ def test_a_rate_limit_says_what_is_left_and_then_refuses(api, key_for):
     assert key_for("submit").post("/jobs", {**ECHO, "queue": "bulk"}).status_code == 202
 
 
+def test_a_limit_counted_by_each_producer_is_kept_by_the_door_too(api, gate: Store):
+    limits = [{"per": "tenant", "limit": 3, "window_s": 3600, "where": "local"}]
+    assert api.put("/policies/bulk", {"rate_limits": limits}).status_code == 200
+    answers = [api.post("/jobs", {**ECHO, "queue": "bulk"}) for _ in range(8)]
+    assert [answer.status_code for answer in answers] == [202] * 4 + [429] * 4  # the first one learned of it
+    assert answers[-1].json()["reason"] == "rate"
+    assert int(answers[-1]["Retry-After"]) > 60
+    told = api.post("/jobs/bulk", [{**ECHO, "queue": "normal"}, {**ECHO, "queue": "bulk"}]).json()["verdicts"]
+    assert [verdict.get("reason") for verdict in told] == [None, "rate"]
+    totals = gate.snapshot()["queues"]["bulk"]["totals"]
+    assert (totals["offered"], totals["accepted"], totals["refused_by"]) == (9, 4, {"rate": 5})
+
+
+def test_a_repeated_submit_is_answered_however_full_the_queue_is(api):
+    api.put("/policies/bulk", {"max_count": 1})
+    first = api.post("/jobs", {**ECHO, "queue": "bulk"}, Idempotency_Key="same")
+    assert first.status_code == 202
+    assert api.post("/jobs", {**ECHO, "queue": "bulk"}).status_code == 429
+    again = api.post("/jobs", {**ECHO, "queue": "bulk"}, Idempotency_Key="same")
+    assert (again.status_code, again.json()["operation_id"]) == (202, first.json()["operation_id"])
+
+
 def test_fifty_refused_clients_are_not_all_told_one_second(api):
     api.put("/policies/bulk", {"max_count": 1})
     api.post("/jobs", {**ECHO, "queue": "bulk"})
