@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.stack import Stack
 
-from .house import House
+from .house import House, Worker
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,11 @@ def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
 def pools(house: House) -> Iterator[dict[str, str]]:
     """A queue for each kind of pool, served by a live worker of that kind; `urgent` is served by two."""
     queues = {"prefork": "normal"} | {pool: house.make_queue(lease_s=1) for pool in ("threads", "solo")}
-    kept = house.start_workers((f"{queues['threads']},urgent", "threads", 2), (queues["solo"], "solo", 1))
+    kept = [
+        Worker(house, queue=f"{queues['threads']},urgent", pool="threads", slots=2),
+        Worker(house, queue=queues["solo"], pool="solo", slots=1),
+    ]
+    house.await_workers(kept)
     house.workers.clear()
     yield queues
     for worker in kept:

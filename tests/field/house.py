@@ -23,7 +23,7 @@ ENDS = ("succeeded", "failed", "expired", "cancelled", "superseded", "shed", "lo
 class Worker:
     """A worker of the installation beside that of `make up`, in a process group of its own."""
 
-    def __init__(self, house: House, *, queue: str, pool: str, slots: int) -> None:
+    def __init__(self, house: House, *, queue: str, pool: str, slots: int, imports: str = "") -> None:
         self.name = f"{pool}-{house.worker_count}"
         house.worker_count += 1
         log = (house.stack.data_dir / f"{self.name}.log").open("wb")
@@ -32,7 +32,7 @@ class Worker:
         self.process = subprocess.Popen(
             [sys.executable, *words],
             cwd=ROOT,
-            env=house.environment,
+            env={**house.environment, **({"SLUICEGATE_IMPORTS": imports} if imports else {})},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -97,15 +97,15 @@ class House:
     def put_policy(self, queue: str, **policy: Any) -> None:
         self.admin.put(f"/api/v1/policies/{queue}", json=policy).raise_for_status()
 
-    def start_worker(self, queue: str, *, pool: str = "threads", slots: int = 2) -> Worker:
-        return self.start_workers((queue, pool, slots))[0]
+    def start_worker(self, queue: str, *, pool: str = "threads", slots: int = 2, imports: str = "") -> Worker:
+        worker = Worker(self, queue=queue, pool=pool, slots=slots, imports=imports)
+        self.await_workers([worker])
+        return worker
 
-    def start_workers(self, *wanted: tuple[str, str, int]) -> list[Worker]:
-        started = [Worker(self, queue=queue, pool=pool, slots=slots) for queue, pool, slots in wanted]
+    def await_workers(self, started: list[Worker]) -> None:
         self.workers += started
         for worker in started:
             wait_until(lambda name=f"{worker.name}@here": self.worker(name)["state"] == "live", within_s=60)
-        return started
 
     # What is seen.
 

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from types import NoneType
 from typing import Any
 
 from ..exceptions import OfferError
@@ -71,6 +72,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
         delay_ms = max(0, _distance_ms("headers.eta", headers["eta"], now))
     if headers.get("expires"):
         deadline_ms = _distance_ms("headers.expires", headers["expires"], now)
+    _check_shape(headers)
     said = headers.get(GATE_HEADER)
     facts = said if isinstance(said, Mapping) else {}
     if facts.get("deadline_ms") is not None:
@@ -112,6 +114,23 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
         payload_class=payload_class,
         minted=minted,
     )
+
+
+def _check_shape(headers: Mapping[str, Any]) -> None:
+    """What a worker takes on trust and would end over: limits that are no numbers, names that are no text."""
+    limits = headers.get("timelimit")
+    if limits is not None and not (
+        isinstance(limits, (list, tuple)) and len(limits) == 2 and all(map(_is_limit, limits))
+    ):
+        raise OfferError("headers.timelimit", "is not a pair of numbers", "give [hard, soft] in s, or nulls")
+    for name in ("shadow", "root_id", "parent_id", "group"):
+        if not isinstance(headers.get(name), (str, NoneType)):
+            raise OfferError(f"headers.{name}", "is not a text", "give a text or null")
+
+
+def _is_limit(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value is None or (is_number and 0 <= value < MAX_AWAY_S)
 
 
 def _parent(headers: Mapping[str, Any]) -> str | None:

@@ -27,7 +27,6 @@ MOST_IN_A_BUCKET: Final = 2**53
 #: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
 #: a bound that does not hold, so anything but "none" is refused.
 NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
-    "unknown_task_grace_s": (0.0,),
 }
 
 
@@ -88,7 +87,7 @@ class Policy:
     # Deliveries.
     max_deliveries: int = 3
     lease_s: float = 10.0
-    unknown_task_grace_s: float = 0.0
+    unknown_task_grace_s: float = 30.0
     # Limits.
     downstream: str | None = None
     rate_limits: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)

@@ -16,6 +16,7 @@ from .classes import handling_of
 
 REDACTED: Final = "redacted"
 DEEPEST: Final = 40  # levels; below them nothing is rendered
+LONGEST: Final = 262_144  # characters of one text that are looked through; what is beyond is not rendered
 
 #: Words of a name, and names written together, that speak of a secret.
 _WORDS: Final = frozenset(
@@ -45,14 +46,17 @@ _TOGETHER: Final = (
 _SPLIT: Final = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 #: ``name = value``, ``"name": "value"``, ``name='value'`` in a text; the value ends where its quote does.
+#: A name is not taken back letter by letter (``+``): over a long word that would take minutes.
 _PAIR: Final = re.compile(
-    r"""(?P<name>[A-Za-z][\w.-]{0,60})(?P<mid>\\?["']?\s{0,3}(?:=>|[=:])\s{0,3}[bru]?)
+    r"""(?P<name>[A-Za-z][\w.-]{0,60}+)(?P<mid>\\?["']?\s{0,3}(?:=>|[=:])\s{0,3}[bru]?)
     (?P<value>\\"(?:[^"\\]|\\[^"])*\\"|\\'(?:[^'\\]|\\[^'])*\\'|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?
       |(?:(?:bearer|basic|digest|token)\s+)?[^\s,;&"'<>)\]}]+)""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SCHEME: Final = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
-_USERINFO: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)[^\s/@'\"]*:[^\s/@'\"]*@")
+_USERINFO: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,30}://)[^\s/@:'\"]{0,300}:[^\s/@'\"]{0,300}@"
+)
 _FRAME: Final = re.compile(r'^\s*File "[^"\n]*", line \d+(?:, in [\w.<>]+)?$')
 
 
@@ -66,7 +70,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def scrub_text(text: str) -> str:
-    """A text without the values that a name, a scheme or a URL's user part gives away."""
+    """A text without the values that a name, a scheme or a URL's user part gives away.
+
+    A worker calls it on whatever a job returned or raised, so its time is bounded, as is the text.
+    """
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} ... {len(text) - LONGEST} characters left out"
 
     def pair(found: re.Match[str]) -> str:
         if not is_secret_name(found["name"]):

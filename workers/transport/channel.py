@@ -51,8 +51,8 @@ MOST_PER_CLAIM = 10
 #: How long the publish of work that is accepted already (a retry, a later link) waits for Redis, in s.
 PATIENCE_S = 30.0
 
-#: How long a job of an unknown task waits for a worker that knows it, and how often it is tried.
-UNKNOWN_TASK_GRACE_S, UNKNOWN_TASK_RETRY_MS = 30.0, 1_000
+#: How often a job of an unknown task is shown to a worker, until its queue's `unknown_task_grace_s` is over.
+UNKNOWN_TASK_RETRY_MS = 1_000
 
 
 #: Adds a binding to a full Redis: a removal first lets the rest of a script pass.
@@ -119,14 +119,10 @@ class QoS(stock.QoS):
             held.outcome, held.quarantine_reason = "failed", "undecodable"
             note_error(held, "DecodeError", "the worker could not read the message")
         else:
-            waited_s = time.time() - held.accepted_at_ms / 1000
-            if waited_s < UNKNOWN_TASK_GRACE_S:
-                # During a rolling deploy a newer worker may know the task.
-                held.outcome, held.quarantine_reason = "requeued", "unknown_task"
-                held.delay_ms = UNKNOWN_TASK_RETRY_MS
-            else:
-                held.outcome, held.quarantine_reason = "failed", "unknown_task"
-                note_error(held, "NotRegistered", f"no worker knows a task named {held.task}")
+            # How long it waits for a worker that knows it is the queue's policy, and settle's to apply.
+            held.outcome, held.quarantine_reason = "requeued", "unknown_task"
+            held.delay_ms = UNKNOWN_TASK_RETRY_MS
+            note_error(held, "NotRegistered", f"no worker knows a task named {held.task}")
 
     def restore_unacked(self, client: Any = None) -> None:
         """On a lost connection, give back only what has not started: Celery flushes it from its pool.

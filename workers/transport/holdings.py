@@ -86,12 +86,12 @@ def note_error(held: Held, kind: str, message: str, traceback: str = "") -> None
     error = {
         "type": kind[:200],
         "message": scrub_text(message[:MAX_MESSAGE]),
-        "traceback": scrub_text(_cut_middle(traceback)),
+        "traceback": scrub_text(cut_middle(traceback)),
     }
     held.error = redact_error(error, SECRET) if held.payload_class == SECRET else error
 
 
-def _cut_middle(traceback: str) -> str:
+def cut_middle(traceback: str) -> str:
     """Where it was called and where it broke: neither a deep stack nor a long message hides the other."""
     if len(traceback) <= MAX_TRACEBACK:
         return traceback

@@ -40,7 +40,7 @@ from .publishing import (
     tell,
 )
 from .quiet import keep_logs_quiet
-from .request import GateRequest
+from .request import UNFIT, GateRequest, hold_unfit
 
 transport.register()
 
@@ -282,6 +282,7 @@ def _prepare_worker(sender: Any = None, instance: Any = None, **_: Any) -> None:
         task.acks_on_failure = True
         task.acks_on_timeout = True
         task.Request = _gate_request_for(task.Request)
+        task.Strategy = _gate_strategy_for(task.Strategy)
         task.run = _unless_called_off(task.run)
 
 
@@ -322,6 +323,33 @@ def _gate_request_for(request: Any) -> Any:
     if issubclass(cls, GateRequest):
         return cls
     return GateRequest if cls is Request else type(f"Gate{cls.__name__}", (GateRequest, cls), {})
+
+
+@functools.cache
+def _gate_strategy_for(strategy: Any) -> Any:
+    """Celery's way from a message to a request, which holds a message that is none."""
+    inner = symbol_by_name(strategy)
+    if getattr(inner, "sluicegate", False):
+        return inner
+
+    @functools.wraps(inner)
+    def make_handler(*args: Any, **kwargs: Any) -> Any:
+        handle = inner(*args, **kwargs)
+
+        def handle_or_hold(message: Any, *more: Any, **named: Any) -> Any:
+            try:
+                return handle(message, *more, **named)
+            except UNFIT as exc:
+                found = registry.held_by_tag(message.delivery_tag)
+                if found is None or found[0].started_at_ms is not None or found[0].outcome is not None:
+                    raise
+                hold_unfit(found[0], exc)
+                message.reject()
+
+        return handle_or_hold
+
+    make_handler.sluicegate = True  # type: ignore[attr-defined]
+    return make_handler
 
 
 @signals.celeryd_after_setup.connect

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import functools
+import logging
+import traceback
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
-from celery.exceptions import Ignore, Reject, Retry, Terminated, TimeLimitExceeded, WorkerLostError
+from celery.exceptions import (
+    Ignore,
+    Reject,
+    Retry,
+    TaskRevokedError,
+    Terminated,
+    TimeLimitExceeded,
+    WorkerLostError,
+)
 from celery.utils.serialization import UnpickleableExceptionWrapper
 from celery.worker.request import Request
+from celery.worker.state import task_ready
 
 from ..exceptions import DownstreamDropped
 from ..privacy.redact import redact_error, redact_result
-from .holdings import MAX_RESULT, Held, Holdings, note_error
+from .holdings import MAX_MESSAGE, MAX_RESULT, Held, Holdings, cut_middle, note_error
 from .registry import held_by_tag
+
+logger = logging.getLogger("sluicegate.transport")
 
 
 def _text(value: Any) -> str:
@@ -54,6 +67,35 @@ def _is_drop(exc: Any) -> bool:
     return DownstreamDropped.__name__ in names
 
 
+#: What Celery raises, and dies of, over a message that it cannot make sense of (a time limit of "soon").
+UNFIT = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+
+
+def hold_unfit(held: Held, exc: BaseException) -> None:
+    """Notes that a message is not one: a worker that ended over it would give it to the next."""
+    held.outcome, held.quarantine_reason = "failed", "undecodable"
+    note_error(held, type(exc).__name__, f"the worker cannot make sense of the message: {_text(exc)}")
+
+
+def _holding_what_is_unfit(execute: Any) -> Any:
+    @functools.wraps(execute)
+    def execute_using_pool(self: GateRequest, pool: Any, **kw: Any) -> Any:
+        try:
+            result = execute(self, pool, **kw)
+        except UNFIT as exc:
+            if self._held is None:
+                raise
+            self._give_up(exc)
+            raise TaskRevokedError(self.id) from exc  # Celery's word for: its slot is free again
+        future = getattr(result, "f", None)
+        if future is not None and self._held is not None:
+            # The threads pool looks at no error of a run: the job would stay running for ever.
+            future.add_done_callback(self._look_at_the_end)
+        return result
+
+    return execute_using_pool
+
+
 class GateRequest(Request):
     """An ack carries no outcome: Celery acks success, failure and retry alike. So it is noted before."""
 
@@ -63,6 +105,9 @@ class GateRequest(Request):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         # Celery makes a subclass a task and defines on_success in it without calling ours; wrap it there.
         super().__init_subclass__(**kwargs)
+        execute = cls.__dict__.get("execute_using_pool")
+        if execute is not None:
+            cls.execute_using_pool = _holding_what_is_unfit(execute)
         inner = cls.__dict__.get("on_success")
         if inner is None:
             return
@@ -83,7 +128,12 @@ class GateRequest(Request):
                     shown = redact_result(_text(retval)[:MAX_RESULT], held.payload_class)
                     held.result_repr = shown
                     failed__retval__runtime = (failed, shown, runtime)  # what an event would tell
-            return inner(self, failed__retval__runtime, **kw)
+            try:
+                return inner(self, failed__retval__runtime, **kw)
+            except UNFIT as exc:
+                logger.warning("the end of %s could not be booked: %s", self.id, exc)
+                if held is not None and self._holdings is not None and self._holdings.find(held.tag):
+                    self._holdings.settle(held, "failed")
 
         cls.on_success = on_success
 
@@ -94,9 +144,33 @@ class GateRequest(Request):
             self._held.taken = True
         super().__init__(message, *args, **kwargs)
 
+    def _look_at_the_end(self, future: Any) -> None:
+        exc = None if future.cancelled() else future.exception()
+        if exc is not None:
+            self._give_up(exc)
+
+    def _give_up(self, exc: BaseException) -> None:
+        """Ends a job that Celery could not begin, or whose end it could not tell."""
+        held, holdings = self._held, self._holdings
+        if held is None or holdings is None or holdings.find(held.tag) is None:
+            return
+        if held.started_at_ms is None:
+            hold_unfit(held, exc)
+        else:
+            told = "".join(traceback.format_exception(exc))
+            held.outcome = "failed"
+            note_error(held, _kind(exc), _text(exc), told)
+        self.reject(requeue=False)
+        task_ready(self)
+        try:
+            self.task.backend.mark_as_failure(self.id, exc, None)
+        except Exception as fault:  # noqa: BLE001 - it is in quarantine; only who waits is not told
+            logger.warning("that %s failed could not be told: %s", self.id, fault)
+
     def send_event(self, type: str, **fields: Any) -> None:
         if self._held is not None and "exception" in fields:
-            told = {"message": _text(fields["exception"]), "traceback": _text(fields.get("traceback"))}
+            message, trace = _text(fields["exception"]), _text(fields.get("traceback"))
+            told = {"message": message[:MAX_MESSAGE], "traceback": cut_middle(trace)}
             shown = redact_error(told, self._held.payload_class) or {}
             fields |= {"exception": shown["message"], "traceback": shown["traceback"]}
         super().send_event(type, **fields)
@@ -104,7 +178,11 @@ class GateRequest(Request):
     def on_accepted(self, pid: int, time_accepted: float) -> None:
         if self._held is not None and self._holdings is not None:
             self._holdings.started(self._held, time_accepted)
-        super().on_accepted(pid, time_accepted)
+        try:
+            super().on_accepted(pid, time_accepted)
+        except UNFIT as exc:
+            # Celery's own books, by a name that is no name; in the threads pool nobody would hear of it.
+            logger.warning("the start of %s could not be booked: %s", self.id, exc)
 
     def on_timeout(self, soft: bool, timeout: float) -> None:
         held = self._held

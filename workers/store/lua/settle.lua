@@ -73,7 +73,16 @@ local function settle(a)
     end
     if a.dy then
       rec.w = nil; rec.ep = nil; rec.st = nil
-      if a.qr == 'unknown_task' then rec.dl = math.max(0, (rec.dl or 1) - 1) end
+      if a.qr == 'unknown_task' then
+        -- During a rolling deploy a newer worker may know it; the time runs from when it was first looked at.
+        rec.dl = math.max(0, (rec.dl or 1) - 1)
+        rec.uk = rec.uk or now
+        rec.er = a.er
+        if now - rec.uk >= (policy_or_default(q).unknown_task_grace_s or 30) * 1000 then
+          quarantine(id, rec, 'unknown_task', ended)
+          return 'quarantined'
+        end
+      end
       enqueue(q, n, id, rec, now + a.dy, to_score(now))
       note_over_bound(rec)
       write_record(id, rec)
