@@ -230,7 +230,9 @@ class Storm:
 
     def kill_child(self) -> None:
         """A process in which jobs run; its worker lives on and makes a new one."""
-        wait_until(lambda: len(self.prefork.children()) >= 2, within_s=300, what="the worker to have children")
+        wait_until(
+            lambda: len(self.prefork.children()) >= 2, within_s=300, what="the worker to have children"
+        )
         for pid in self.prefork.children()[-1:]:
             try:
                 os.kill(pid, signal.SIGKILL)

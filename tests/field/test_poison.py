@@ -103,9 +103,7 @@ def test_what_lies_unreadable_on_a_list_is_held_with_its_bytes_and_the_jobs_behi
         assert "script" not in house.admin.get(path).text, (
             "bytes are shown to who asks for them, with a reason"
         )
-        answer = house.admin.post(
-            f"/api/v1/jobs/{job['operation_id']}/reveal", json={"reason": "a test"}
-        )
+        answer = house.admin.post(f"/api/v1/jobs/{job['operation_id']}/reveal", json={"reason": "a test"})
         assert len(answer.content) < 1_000_000
         return str(answer.json()["payload"]["text"])
 

@@ -26,8 +26,7 @@ MOST_IN_A_BUCKET: Final = 2**53
 
 #: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
 #: a bound that does not hold, so anything but "none" is refused.
-NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {
-}
+NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {}
 
 
 #: A queue's name: letters and digits, inside also dots, dashes and underscores. A "|" or ":" would make one

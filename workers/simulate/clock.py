@@ -48,5 +48,3 @@ def _stepped(name: str) -> tuple[str, str]:
         raise RuntimeError(f"{name} asks for the time {text.count(_ASKS)} times, not once")
     text = text.replace(_ASKS, _TOLD)
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
