@@ -5,7 +5,7 @@ import { sum } from "./frame.js";
 import { shape, stateShape, stateTone } from "./shapes.js";
 import { Spark } from "./spark.js";
 import { forecastWords, lastWord, policyWord, severity, stateWord } from "./states.js";
-import { DASH, NBSP, byteParts, bytes, count, duration, durationParts, isKnown, rate, wait, waitParts } from "./units.js";
+import { DASH, NBSP, byteParts, bytes, count, duration, durationParts, isKnown, percent, rate, wait, waitParts } from "./units.js";
 
 /** @typedef {import("./frame.js").Frame} Frame @typedef {import("./frame.js").Queue} Queue */
 
@@ -39,6 +39,7 @@ class Row {
     this.waits = WAITS.map(() => h("span", { class: "figure" }));
     this.inFlight = h("div", { class: "figure inflight-n" });
     this.inFlightBar = new ShareBar();
+    this.sink = h("div", { class: "sink" });
     this.head = h("div", { class: "forecast-head" });
     this.line = h("div", { class: "forecast-line" });
     this.policyProse = h("p", { class: "policy-prose" });
@@ -51,7 +52,7 @@ class Row {
       cell("bounds", this.bounds.map((b) => [b.value, b.of, b.bar.node])),
       cell("flowcell", h("div", { class: "flow-figures" }, this.flow.map((f, i) => h("span", { class: "labelled" }, f, h("small", {}, i === 0 ? "offered/s" : FLOW[i][1])))), this.flowBar.node),
       cell("waits", this.waits),
-      cell("inflight", this.inFlight, this.inFlightBar.node),
+      cell("inflight", this.inFlight, this.inFlightBar.node, this.sink),
       cell("forecast", this.head, this.line),
       cell("sparkcell", this.spark.node),
       cell("prose", this.policyProse),
@@ -70,7 +71,9 @@ class Row {
     const shapeName = isStale || idle ? "dashed" : stateShape(q.state);
     swap(this.shapeNode, shapeName, () => shape(shapeName));
     setText(this.stateNode, isStale ? lastWord(frame.at_ms) : idle ? "no job yet" : stateWord(q, frame.at_ms));
-    setText(this.policyNode, policyWord(q));
+    const [standing, ...more] = policyWord(q).split(", ");
+    setText(this.policyNode, [standing, shareWord(q), ...more].filter(Boolean).join(", "));
+    setAttr(this.policyNode, "title", q.share?.unknown?.done ? `share of what is done: ${q.share.unknown.done}` : null);
 
     const age = idle ? null : q.oldest_age_ms;
     const parts = durationParts(age);
@@ -95,6 +98,11 @@ class Row {
     swap(this.inFlight, `${q.in_flight}/${openTo}`, () => [count(q.in_flight), h("span", { class: "of" }, ` / ${openTo}`)]);
     setAttr(this.inFlight, "title", isKnown(q.slots) ? `${count(q.in_flight)} in flight of ${openTo} slots open to ${q.name}` : unknown.slots || "no worker has told its slots");
     this.inFlightBar.update(isKnown(q.in_flight) && q.slots ? q.in_flight / q.slots : 0);
+
+    const sink = /** @type {any} */ (frame).downstreams?.find((d) => d.name === q.downstream);
+    setText(this.sink, sink ? `${sink.name} ${count(sink.in_flight)} of ${count(sink.limit)}` : "");
+    setAttr(this.sink, "title", sink ? `${count(sink.in_flight)} call ${sink.name}, its limit is ${count(sink.limit)} now; mean latency ${wait(sink.mean_ms)} of ${wait(sink.target_ms)}` : null);
+    setAttr(this.sink, "data-full", sink ? sink.state === "at_limit" : null);
 
     const words = isStale ? { head: "unknown", line: `no samples since ${lastWord(frame.at_ms).slice(5)}`, headModeled: false, lineModeled: false } : forecastWords(q);
     setText(this.head, words.head);
@@ -130,6 +138,11 @@ class Row {
 function coarse(ms) {
   if (ms < 60000) return ms === 0 ? `0${NBSP}s` : `${(ms / 1000).toFixed(ms < 9950 ? 1 : 0)}${NBSP}s`;
   return ms < 5400000 ? `${Math.round(ms / 60000)}${NBSP}min` : `${(ms / 3600000).toFixed(1)}${NBSP}h`;
+}
+
+/** What part of all runs that ended in the last minute were this queue's. @param {any} q */
+function shareWord(q) {
+  return isKnown(q.share?.done) ? `${percent(q.share.done)} of runs` : "";
 }
 
 /** What the model was fed with, for the hover. @param {Queue} q */
