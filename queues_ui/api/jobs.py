@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Router
 from pydantic import ValidationError as PydanticError
 
-from workers.actions import cancel, reveal
+from workers.actions import cancel, replay_edited, reveal
 from workers.actions.note_loss import newest_loss
 from workers.exceptions import StoreUnavailable
+from workers.models import QuarantinedJob
 from workers.store import Store, Verdict
 
 from ..access.caller import Caller
@@ -43,9 +45,11 @@ def submit(
 ) -> HttpResponse:
     """`Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most."""
     manner = read_manner(idempotency_key, traceparent, request.headers.get(WAITED_HEADER))
-    offer = make_offer(request.auth, job, manner)
     with reach_gate() as store:
-        verdict = admit(store, [offer])[0]
+        if job.replay_of is None:
+            verdict = admit(store, [make_offer(request.auth, job, manner)])[0]
+        else:
+            verdict = _replay_edited(store, request.auth, job, manner)
         answer = answer_of(verdict, durability=durability_of(store))
         if verdict.duplicate_of:
             _tell_first_answer(store, answer)
@@ -174,6 +178,19 @@ def _unknown() -> Problem:
         "not known here; submit it again.",
         extra={"data_lost_at_ms": loss["found_at_ms"]},
     )
+
+
+def _replay_edited(store: Store, caller: Caller, job: Job, manner: Manner) -> Verdict:
+    """An operator's edit of a held job: a new operation of the same tenant, with the first as its origin."""
+    op_id = str(job.replay_of)
+
+    def submit_it(held: QuarantinedJob) -> Verdict:
+        offer = make_offer(caller, job, manner, op_id=replay_edited.edited_id(op_id), tenant=held.tenant)
+        return admit(store, [replace(offer, replay_of=op_id)])[0]
+
+    done = replay_edited.execute(caller.actor, store=store, op_id=op_id, submit=submit_it)
+    verdict: Verdict = done.data["verdict"]
+    return verdict
 
 
 def _read_job(row: Any) -> Job:

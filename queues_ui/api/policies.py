@@ -9,13 +9,17 @@ from ninja import Router
 
 from workers.actions import change_policy
 from workers.admission.policy import NOT_ACTED_ON, Policy, parse_policy
+from workers.exceptions import StoreUnavailable
 from workers.models import PolicyVersion
+from workers.states import MODES
 
 from ..access.door import Scope
 from ..queries.contract import contract_of
 from ..queries.durability import durability_of
 from ..queries.engine import open_gate
+from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
+from ..queries.shed_order import read_shed_order
 from .problems import Problem
 from .schemas import BODY, ProblemDocument
 
@@ -70,10 +74,29 @@ def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BOD
 
 @router.get("/contracts/{queue}", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_contract(request: HttpRequest, queue: str) -> dict[str, Any]:
+    """The promise of a queue in testable form, made from its policy, with what the newest frame measured."""
     row = _newest(queue)
     return contract_of(
-        queue, parse_policy(row.fields), version=row.version, durability=durability_of(open_gate())
+        queue,
+        parse_policy(row.fields),
+        version=row.version,
+        durability=durability_of(open_gate()),
+        row=_newest_row(queue),
     )
+
+
+@router.get("/shed-order", auth=Scope("read"), response={200: dict, **FAULTS})
+def read_order(request: HttpRequest, mode: str | None = None) -> dict[str, Any]:
+    """What gives way first under pressure: in the mode in force, or what if `mode` were."""
+    if mode is not None and mode not in MODES:
+        raise Problem(422, "invalid", f"mode must be one of {', '.join(MODES)}.", field="mode")
+    policies = {
+        queue: parse_policy(row.fields).as_fields() for queue, row in change_policy.newest_versions().items()
+    }
+    with reach_gate() as store:
+        frame = read_frame(store)
+    in_force = str(frame["mode"]) if frame else "normal"
+    return read_shed_order(policies, frame, mode=mode or in_force)
 
 
 def show_version(row: PolicyVersion, *, fields: bool = True) -> dict[str, Any]:
@@ -86,6 +109,14 @@ def show_version(row: PolicyVersion, *, fields: bool = True) -> dict[str, Any]:
     }
     # Fields that a later release added have their default in an older row.
     return {**shown, **parse_policy(row.fields).as_fields()} if fields else {**shown, "fields": row.fields}
+
+
+def _newest_row(queue: str) -> dict[str, Any] | None:
+    try:
+        frame = read_frame(open_gate())
+    except StoreUnavailable:
+        return None  # a promise can be read while Redis is away
+    return next((row for row in (frame or {}).get("queues") or [] if row["name"] == queue), None)
 
 
 def _newest(queue: str) -> PolicyVersion:

@@ -34,6 +34,7 @@ class Job(Strict):
     source_sequence: Annotated[int, Field(ge=0, le=2**53 - 1)] | None = None
     cost_ms: Annotated[int, Field(ge=1, le=7 * 86_400_000)] | None = None
     replay_until: Moment | None = None
+    replay_of: Name | None = None
     tags: list[Tag] = Field(default_factory=list, max_length=20)
     payload_class: Literal["public", "internal", "personal", "secret"] | None = None
 

@@ -49,7 +49,10 @@ def read_manner(idempotency_key: str | None, traceparent: str | None, waited_ms:
     return Manner(idempotency_key, trace, int(waited_ms or 0))
 
 
-def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
+def make_offer(
+    caller: Caller, job: Job, manner: Manner, *, op_id: str | None = None, tenant: str | None = None
+) -> Offer:
+    """The offer that a submit makes, under a new id and the caller's tenant unless others are named."""
     queue = check_place(caller, job)
     check_arguments(job)
     moment = _replay_until(job)
@@ -60,7 +63,8 @@ def make_offer(caller: Caller, job: Job, manner: Manner) -> Offer:
             job.args,
             job.kwargs,
             queue=queue,
-            tenant=caller.submits_as,
+            tenant=tenant or caller.submits_as,
+            op_id=op_id,
             countdown_s=job.countdown_s or None,
             deadline_ms=None
             if job.deadline_s is None

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from workers.metrics.objective import WINDOWS
 from workers.states import CREDITS, REASONS, TOTALS
 
 STALE_AFTER_S: Final = 15.0  # older figures are left out: an absent series is honest, a flat one is not
@@ -16,7 +17,8 @@ MOST_TENANTS: Final = 20
 OTHER: Final = "other"
 GAUGES: Final = (
     ("depth", "jobs", 1, "Jobs that wait and are eligible"),
-    ("delayed", "jobs", 1, "Jobs that wait for their due time"),
+    ("delayed", "jobs", 1, "Jobs that wait for their due time, and spilled ones"),
+    ("spilled", "jobs", 1, "Jobs that stand in the spill until there is room"),
     ("in_flight", "jobs", 1, "Jobs under a lease"),
     ("bytes", "bytes", 1, "Encoded bytes, waiting and delayed"),
     ("cost_ms", "seconds", 1000, "Estimated work that waits"),
@@ -24,6 +26,13 @@ GAUGES: Final = (
     ("parked", "jobs", 1, "Waiting jobs set aside by a cap or a downstream of their own"),
     ("consumers", "workers", 1, "Live workers that take this queue"),
     ("slots", "slots", 1, "Slots of those workers"),
+)
+#: Gauges inside a part of a queue's row: part, field, name, divisor, text.
+PARTS: Final = (
+    ("spill", "bytes", "spilled_bytes", 1, "Encoded bytes in the spill; absent where a queue has none"),
+    ("spill", "oldest_age_ms", "spill_oldest_age_seconds", 1000, "Age of the longest spilled job"),
+    ("objective", "objective_share", "objective_share", 1, "Share of jobs that the completion promise names"),
+    ("objective", "attained", "objective_attained_share", 1, "Measured share that kept it, over an hour"),
 )
 NAMES: Final = {"cost_ms": "cost_seconds", "oldest_age_ms": "oldest_age_seconds"}
 ANOMALIES: Final = ("duplicate_deliveries", "tombstone_hits", "ambiguous_completions")
@@ -91,6 +100,32 @@ def _queue_gauges(queues: list[dict[str, Any]]) -> Iterator[Metric]:
     yield _gauge("sluicegate_queue_rate_limit", "The policy's rate limits: jobs in a window", limits)
     rows = [({"queue": q["name"]}, _number((q.get("share") or {}).get("done"))) for q in queues]
     yield _gauge("sluicegate_queue_share_of_completions", "Of all runs that ended in the last minute", rows)
+    for part, field, name, divisor, text in PARTS:
+        rows = [({"queue": q["name"]}, _number((q.get(part) or {}).get(field), divisor)) for q in queues]
+        yield _gauge(f"sluicegate_queue_{name}", text, rows)
+    rows = [({"queue": q["name"]}, _number(q.get("blocked_keys_known"))) for q in queues]
+    yield _gauge("sluicegate_queue_blocked_keys", "Ordering keys that hold work back", rows)
+    rows = [
+        (
+            {"queue": q["name"]},
+            _number(max((k["oldest_age_ms"] for k in q.get("blocked_keys") or []), default=0), 1000),
+        )
+        for q in queues
+    ]
+    yield _gauge(
+        "sluicegate_queue_blocked_key_oldest_age_seconds", "Longest that a key holds work back", rows
+    )
+    rows = [
+        (
+            {"queue": q["name"], "window": window},
+            _number(((q.get("objective") or {}).get("burn_rate") or {}).get(window)),
+        )
+        for q in queues
+        for window in WINDOWS
+    ]
+    yield _gauge(
+        "sluicegate_queue_objective_burn_rate", "How many times faster than allowed jobs are late", rows
+    )
     rows = [({"queue": q["name"]}, _number((q.get("drain") or {}).get("seconds"))) for q in queues]
     yield _gauge("sluicegate_queue_drain_modeled_seconds", "Modeled time until the backlog is gone", rows)
 

@@ -23,6 +23,7 @@ PAGES: Final = {
     "alerts/": "pages/alerts.html",
     "audit/": "pages/journal.html",
     "policies/": "pages/policies.html",
+    "contracts/": "pages/contracts.html",
     "workers/": "pages/workers.html",
     "tenants/": "pages/tenants.html",
     "privacy/": "pages/privacy.html",

@@ -10,7 +10,8 @@ import { isKnown } from "./units.js";
  *   bounds: Bounds, bounds_in_force: Bounds, guard_age_s: number|null, age_ceiling_s: number|null, weight: number|null, strict_rank: number|null,
  *   saturated_share: number|null, reserved_slots?: number|null, owner?: string|null, totals: Record<string, any>, rates: Rates,
  *   wait_ms: {p50: number|null, p95: number|null, p99: number|null}, drain: Drain, unknown?: Record<string, string>,
- *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number}} Queue
+ *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number, on_full?: string, spilled?: number,
+ *   spill?: any, objective?: any, blocked_keys?: any[], blocked_keys_known?: number}} Queue
  * @typedef {{seq: number, at_ms: number, sampled_ago_ms: number|null, mode: string, mode_since_at_ms: number|null, mode_reason: string|null,
  *   mode_by?: string, mode_automatic?: boolean, mode_until_at_ms?: number|null, mode_pinned?: boolean, mode_leaves?: string|null, installation?: string,
  *   verdict?: {shape: string, headline: string, lines: string[]}, redis?: any, database?: any, notices?: {kind: string, text: string, since_at_ms: number}[], alerts?: {firing: number, items: any[], last_at_ms?: number|null},

@@ -117,7 +117,9 @@ class Row {
 
   /** @param {Queue} q @param {boolean|undefined} idle */
   updateBounds(q, idle) {
-    const values = [[q.depth, q.delayed], [q.bytes], [q.cost_ms]];
+    // What is spilled is counted as delayed and stands outside the bounds.
+    const delayedHere = (q.delayed || 0) - (q.spilled || 0);
+    const values = [[q.depth, delayedHere], [q.bytes], [q.cost_ms]];
     const forms = [count, bytes, (v) => duration(v)];
     ["count", "bytes", "cost_ms"].forEach((key, i) => {
       const { value, of, bar } = this.bounds[i];
@@ -128,7 +130,7 @@ class Row {
       setText(value, text);
       setText(of, isKnown(full) ? `of ${forms[i](full)}` : "no bound");
       bar.update(idle ? 0 : held, full, inForce);
-      const delayed = i === 0 && q.delayed ? `, ${count(q.delayed)} of them delayed` : "";
+      const delayed = i === 0 ? `${delayedHere ? `, ${count(delayedHere)} of them delayed` : ""}${q.spilled ? `; ${count(q.spilled)} more are spilled` : ""}` : "";
       setAttr(bar.node, "title", isKnown(inForce) && isKnown(full) && inForce < full ? `${text} of ${forms[i](inForce)} in force now, full bound ${forms[i](full)}${delayed}` : `${text} of ${isKnown(full) ? forms[i](full) : "no bound"}${delayed}`);
     });
   }
@@ -152,12 +154,14 @@ function modelInputs(q) {
   return `modeled from ${Object.entries(inputs).filter(([, v]) => v !== null).map(([k, v]) => `${k} ${typeof v === "number" ? Number(v.toPrecision(4)) : typeof v === "object" ? JSON.stringify(v) : v}`).join(", ")}`;
 }
 
+const FULL_WORDS = { reject: "refused, with a time to come back", block: "producers wait for room", drop_newest: "new offers are dropped", drop_oldest: "the longest waiting is shed", coalesce: "the newest of a key replaces the one that waits", sample: "a share is let in", spill: "kept in the spill until there is room", degrade: "accepted as a cheaper task" };
+
 /** The shipped policy in a sentence, for a page with no work yet. @param {Queue} q */
 function policyProse(q) {
   const first = isKnown(q.strict_rank) ? (q.strict_rank === 0 ? "Must run first, always." : "Runs before all that is shared by weight.") : `Shares the slots by weight ${q.weight ?? DASH}.`;
   const share = q.saturated_share;
   const saturated = isKnown(q.strict_rank) || share === 1 ? "Admitted also while saturated." : share === 0 ? "Closed while saturated." : isKnown(share) ? `While saturated it is admitted up to ${Math.round(share * 100)}${NBSP}% of its bounds.` : "";
-  return `${first} ${saturated} Full: refused, with a time to come back.`;
+  return `${first} ${saturated} Full: ${FULL_WORDS[q.on_full] || String(q.on_full || "reject").replaceAll("_", " ")}.`;
 }
 
 export class Rows {

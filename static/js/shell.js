@@ -9,7 +9,7 @@ import { NBSP, clock, count, duration, utc } from "./units.js";
 
 const PAGES = [
   ["R", "Control room", "/"], ["Q", "Queues", "/queues/"], ["J", "Jobs", "/jobs/"], ["X", "Quarantine", "/quarantine/"], ["W", "Workers", "/workers/"],
-  ["T", "Tenants", "/tenants/"], ["D", "Downstreams", "/downstreams/"], ["A", "Alerts", "/alerts/"], ["P", "Policies", "/policies/"], ["V", "Privacy", "/privacy/"], ["U", "Audit", "/audit/"],
+  ["T", "Tenants", "/tenants/"], ["D", "Downstreams", "/downstreams/"], ["A", "Alerts", "/alerts/"], ["P", "Policies", "/policies/"], ["C", "Contracts", "/contracts/"], ["V", "Privacy", "/privacy/"], ["U", "Audit", "/audit/"],
 ];
 
 /** Start what all pages share. @param {{search?: () => void}} [own] */

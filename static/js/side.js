@@ -1,4 +1,5 @@
 // Who offers, what is refused and why, who works, what is held, what happened? The column beside the charts.
+import { get } from "./api.js";
 import { ShareBar, drawSlots } from "./bars.js";
 import { h, setAttr, setText, swap } from "./dom.js";
 import { letters, sum } from "./frame.js";
@@ -6,7 +7,7 @@ import { shape } from "./shapes.js";
 import { NBSP, clock, count, duration, isKnown, rate, utc } from "./units.js";
 
 const SHOWN_TENANTS = 5;
-const REASON_WORDS = { count: "count bound", bytes: "bytes bound", cost: "work bound", age: "age bound", tenant: "tenant share", rate: "rate limit", deadline: "deadline", downstream: "downstream limit", waiting_room: "waiting room", mode: "mode", unavailable: "unavailable", size: "too large", duplicate: "duplicate" };
+const REASON_WORDS = { count: "count bound", bytes: "bytes bound", cost: "work bound", age: "age bound", tenant: "tenant share", rate: "rate limit", deadline: "deadline", downstream: "downstream limit", waiting_room: "waiting room", mode: "mode", unavailable: "unavailable", size: "too large", duplicate: "duplicate", coalescing: "coalesce key", suspended: "suspended tenant", revoked: "revoked key" };
 /** Refusals by reason come as running totals; the rate is taken over this long. */
 const REASON_WINDOW_MS = 5000;
 
@@ -25,8 +26,10 @@ export class Side {
     this.reasons = section("Refused, by reason", "/queues/");
     this.workers = section("Workers", "/workers/");
     this.quarantine = section("Quarantine", "/quarantine/");
+    this.shed = section("Gives way first", "/contracts/");
+    this.shedKey = "";
     this.events = section("What happened", "/audit/");
-    root.append(...[this.tenants, this.reasons, this.workers, this.quarantine, this.events].map((s) => s.node));
+    root.append(...[this.tenants, this.reasons, this.shed, this.workers, this.quarantine, this.events].map((s) => s.node));
     /** @type {Map<string, any>} */
     this.tenantRows = new Map();
     this.tenantBody = h("tbody");
@@ -48,6 +51,7 @@ export class Side {
   update(frame, isStale) {
     this.updateTenants(frame);
     this.updateReasons(frame);
+    this.updateShed(frame);
     this.updateWorkers(frame, isStale);
     this.updateQuarantine(frame);
     this.updateEvents(frame);
@@ -121,6 +125,17 @@ export class Side {
     }
     setText(this.reasons.note, `${rate(total)}/s`);
     setAttr(this.reasons.node, "data-none", live.length === 0);
+  }
+
+  /** The order in which queues give way in the mode in force; read anew when a policy or the mode changes. @param {import("./frame.js").Frame} frame */
+  updateShed(frame) {
+    const key = JSON.stringify([frame.mode, frame.queues.map((q) => [q.name, q.policy_version])]);
+    if (key === this.shedKey) return;
+    this.shedKey = key;
+    setText(this.shed.note, `in mode ${frame.mode}`);
+    get(`/shed-order?mode=${encodeURIComponent(frame.mode)}`).then(
+      (found) => { this.shed.body.replaceChildren(h("ol", { class: "shedlist" }, found.steps.map((s) => h("li", { "data-queue": s.queue, "data-effect": s.effect }, shape(s.shape), h("b", {}, s.queue), h("span", {}, s.says))))); },
+      (error) => { this.shedKey = ""; this.shed.body.replaceChildren(h("p", { class: "quiet" }, `unknown: ${error.message}`)); });
   }
 
   /** @param {import("./frame.js").Frame} frame @param {boolean} isStale */

@@ -13,6 +13,7 @@ import { at, choice, currentItem, field, part, reading, startPage } from "./page
 const MEASURES = {
   oldest_age_s: { word: "oldest waiting", unit: "s", of: "queue" }, depth: { word: "waiting", unit: "jobs", of: "queue" }, shed_rate: { word: "shed", unit: "jobs/s", of: "queue" },
   refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
+  burn_rate_fast: { word: "promise missed, over 5 min and 1 h", unit: "times as fast as allowed", of: "queue" }, burn_rate_slow: { word: "promise missed, over 30 min and 6 h", unit: "times as fast as allowed", of: "queue" },
   quarantine_age_s: { word: "oldest in quarantine", unit: "s", of: "quarantine" },
 };
 const root = $("[data-root]");
@@ -31,7 +32,7 @@ function measured(measure, value) {
   if (!isKnown(value)) return "\u2013";
   if (measure.endsWith("_age_s")) return duration(value * 1000);
   if (measure === "no_consumer") return value ? "none" : "some";
-  return `${measure.endsWith("_rate") ? value.toFixed(1) : count(value)}${NBSP}${MEASURES[measure]?.unit || ""}`.trim();
+  return `${measure.includes("_rate") ? value.toFixed(1) : count(value)}${NBSP}${MEASURES[measure]?.unit || ""}`.trim();
 }
 
 /** @param {any} rule */
@@ -47,10 +48,10 @@ function drawFiring(frame, state) {
   const items = frame.alerts?.items || [];
   const second = items.length ? Math.floor(frame.at_ms / 5000) : 0;
   swap($("[data-facts]"), `${frame.alerts?.firing} ${rules.length}`, () => [h("span", {}, items.length ? `${plural(items.length, "alert")} firing` : "none firing"), h("span", {}, `${plural(rules.filter((r) => r.enabled).length, "rule")} on`)]);
-  swap(firingNode, JSON.stringify([items.map((a) => [a.id, a.acknowledged_by, a.snoozed_until_at_ms, a.value]), state, second]), () => (items.length ? items.map((a) => {
+  swap(firingNode, JSON.stringify([items.map((a) => [a.id, a.acknowledged_by, a.snoozed_until_at_ms, a.now]), state, second]), () => (items.length ? items.map((a) => {
     const over = a.severity === "critical";
     const off = (extra) => (why || extra || state !== "live" ? { "aria-disabled": "true", title: why || extra || "not possible without a live frame" } : {});
-    return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, `now ${measured(a.measure, a.value)}`),
+    return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, a.now === undefined || a.now === null ? "now unknown" : `now ${measured(a.measure, a.now)}`, h("span", { class: "quiet" }, `, fired at ${measured(a.measure, a.value)}`)),
       h("span", { class: "quiet" }, `fired ${clock(a.fired_at_ms)}, ${duration(Math.floor((frame.at_ms - a.fired_at_ms) / 1000) * 1000)} ago; ${a.acknowledged_by ? `acknowledged by ${a.acknowledged_by}` : "nobody has acknowledged it"}${isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `; snoozed until ${clock(a.snoozed_until_at_ms)}` : ""}`),
       h("div", { class: "joined small" }, h("button", { type: "button", ...off(a.acknowledged_by ? `already acknowledged by ${a.acknowledged_by}` : ""), onclick: () => acknowledge(a) }, "Acknowledge"), h("button", { type: "button", ...off(""), onclick: () => snooze(a) }, "Snooze"),
         h("button", { type: "button", ...(a.runbook ? {} : { "aria-disabled": "true", title: "this rule has no runbook" }), onclick: () => openRunbook(a) }, "Runbook")));
@@ -138,10 +139,16 @@ function nowWords(r) {
   const frame = live.frame;
   if (!frame) return "";
   const queues = r.queue ? frame.queues.filter((q) => q.name === r.queue) : frame.queues;
-  const read = { oldest_age_s: (q) => (isKnown(q.oldest_age_ms) ? q.oldest_age_ms / 1000 : null), depth: (q) => q.depth, shed_rate: (q) => q.rates?.shed, refused_rate: (q) => q.rates?.refused, no_consumer: (q) => (q.consumers === 0 ? 1 : 0) }[r.measure];
+  const read = { oldest_age_s: (q) => (isKnown(q.oldest_age_ms) ? q.oldest_age_ms / 1000 : null), depth: (q) => q.depth, shed_rate: (q) => q.rates?.shed, refused_rate: (q) => q.rates?.refused, no_consumer: (q) => (q.consumers === 0 && q.depth ? 1 : 0), burn_rate_fast: (q) => burn(q, "5m", "1h"), burn_rate_slow: (q) => burn(q, "30m", "6h") }[r.measure];
   const value = r.measure === "quarantine_count" ? frame.quarantine?.count : r.measure === "quarantine_age_s" ? (frame.quarantine?.oldest_age_ms ?? 0) / 1000 : read ? Math.max(...queues.map((q) => read(q) ?? 0)) : null;
   if (!isKnown(value)) return "";
   return `Now ${measured(r.measure, value)}: it would ${value > r.threshold ? "fire" : "be quiet"}.`;
+}
+
+/** The burn rate that both windows are past. @param {any} q @param {string} short @param {string} long */
+function burn(q, short, long) {
+  const rates = [q.objective?.burn_rate?.[short], q.objective?.burn_rate?.[long]];
+  return rates.every(isKnown) ? Math.min(...rates) : null;
 }
 
 function loadHistory() {

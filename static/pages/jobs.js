@@ -76,7 +76,7 @@ function draw(job) {
     why && !settled ? h("p", { class: "why part" }, why) : "",
     part("Six times", span === null ? "" : `${span < 1000 ? wait(span) : duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
     h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["class", job.payload_class], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
-      ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? link(job.replayed_as) : null]])),
+      ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["degraded from", job.degraded_from ? `${job.degraded_from.task} in ${job.degraded_from.queue}, which was full (${job.degraded_from.reason})` : null], ["dropped", job.refused_by ? `its queue was full (${job.refused_by}) and drops what has no room` : null], ["superseded by", job.superseded_by ? link(job.superseded_by) : null], ["ordering key", job.ordering_key || null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? link(job.replayed_as) : null]])),
       part("Arguments", "as their class allows", redactedArguments(job.args_text, job.unknown?.args_text || "none"), revealNode(job)),
       job.error ? part("Error", null, h("p", { class: "mono ink" }, h("b", {}, job.error.type), `: ${job.error.message || ""}`), h("br"), job.error.traceback ? h("pre", { class: "trace" }, job.error.traceback) : null)
         : part("Result", null, job.status === "succeeded" ? (job.unknown?.result ? h("p", { class: "quiet" }, job.unknown.result) : h("pre", { class: "ink" }, JSON.stringify(job.result, null, 1))) : h("p", { class: "quiet" }, settled ? "none" : "not done yet"))));
@@ -133,9 +133,11 @@ function drawSubmit(tasks) {
     if (deadline.value) body.deadline_s = Number(deadline.value);
     if (payloadClass.value) body.payload_class = payloadClass.value;
     if (ordering.value.trim()) body.ordering_key = ordering.value.trim();
+    if (start.from) body.replay_of = start.from;
     try {
       const answer = await post("/jobs", body);
       done.replaceChildren(shape("ring"), ` ${answer.status} into ${answer.queue} at ${clock(answer.accepted_at_ms)} (${answer.durability}): `, h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(answer.operation_id)}/` }, answer.operation_id));
+      start = {};
       open(answer.operation_id);
     } catch (error) {
       const again = error instanceof Problem && isKnown(error.document.retry_after_s) ? ` Come back in ${duration(error.document.retry_after_s * 1000)}.` : "";
@@ -144,7 +146,7 @@ function drawSubmit(tasks) {
   } },
   h("div", { class: "wide" }, field("task", task)), h("datalist", { id: "tasks" }, tasks.map((t) => h("option", { value: t }))), field("queue", queue), field("not before", countdown, "s from now"), field("deadline", deadline, "s from now", "not started by then: expired"), field("ordering key", ordering, "", "one at a time, in order"), field("payload class", payloadClass, "", "who may see what it carries"),
   h("div", { class: "wide" }, field("args", args, "JSON list")), h("div", { class: "wide" }, field("kwargs", kwargs, "JSON object")), h("div", { class: "wide acts" }, h("button", { type: "submit", class: "main" }, "Submit 1 job"), done), h("div", { class: "wide" }, fault));
-  submitNode.replaceChildren(part("Submit a job", start.from ? `from quarantined ${start.from}; as a new operation` : `${plural(tasks.length, "task")} known`, form));
+  submitNode.replaceChildren(part("Submit a job", start.from ? `replays quarantined ${start.from}, once, with what stands here` : `${plural(tasks.length, "task")} known`, form));
   if (location.hash === "#submit") { submitNode.scrollIntoView(); task.focus(); }
 }
 

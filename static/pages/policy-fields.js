@@ -9,7 +9,9 @@ export const GROUPS = [
     f("max_count", "count", "jobs waiting and delayed", "no bound"), f("max_bytes", "bytes", "stored size of what waits and is delayed", "no bound"), f("max_cost_ms", "ms", "work waiting, as estimated service time", "no bound"),
     f("max_age_s", "s", "refuses while the oldest waits longer than this", "no bound"), f("max_wait_s", "s", "alone enough: count and work bounds follow from the measured rate", "no bound"),
     f("tenant_share", "share", "most of any bound that one tenant may fill", "1 with one tenant, 0.8 with more"), f("on_full", "word", "what happens to an offer at a bound", "", ["reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade"]),
-    f("block_s", "s", "longest wait of a producer where on_full is block", "not used"), f("sample_rate", "share", "share kept where on_full is sample", "not used"), f("may_coalesce", "flag", "jobs of one coalesce key may replace each other"),
+    f("block_s", "s", "longest wait of a producer where on_full is block", "not used"), f("sample_rate", "share", "share kept where on_full is sample", "not used"), f("may_coalesce", "flag", "jobs of one coalesce key may replace each other; a key is refused where they may not"),
+    f("degrade_to", "text", "the cheaper task where on_full is degrade; it takes the same arguments", "not used"), f("degrade_reserve", "share", "how far beyond each bound degraded jobs may stand in this queue", "not used"), f("degrade_queue", "text", "or the queue that takes them, within its own bounds", "they stay"),
+    f("spill_max_count", "count", "jobs in the spill where on_full is spill", "no bound"), f("spill_max_bytes", "bytes", "stored size in the spill", "no bound"), f("spill_max_age_s", "s", "spilled jobs older than this expire", "no bound"),
   ]],
   ["Age", [f("guard_age_s", "s", "older than this calls for attention, and for saturated", "no guard"), f("age_ceiling_s", "s", "older jobs get a bounded share of starts, never ahead of critical", "no ceiling"), f("objective_s", "s", "completion promise", "none"), f("objective_share", "share", "share of jobs that keep it", "none")]],
   ["Order and share", [
@@ -60,7 +62,7 @@ export function effectWords(field, next, q) {
     const bound = next * share;
     return isKnown(value) ? `now ${form(value)} ${what}: ${value >= bound ? "at the bound at once, new offers are refused" : `${Math.round((value / bound) * 100)}${NBSP}% of the new bound`}` : "";
   };
-  if (field.name === "max_count") return against(isKnown(q.depth) ? q.depth + (q.delayed || 0) : null, count, "held");
+  if (field.name === "max_count") return against(isKnown(q.depth) ? q.depth + (q.delayed || 0) - (q.spilled || 0) : null, count, "held");
   if (field.name === "max_bytes") return against(q.bytes, bytes, "stored");
   if (field.name === "max_cost_ms") return against(q.cost_ms, duration, "of work waits");
   if (field.name === "guard_age_s" || field.name === "age_ceiling_s" || field.name === "max_age_s") return isKnown(q.oldest_age_ms) ? `oldest now ${duration(q.oldest_age_ms)}: ${isKnown(next) && q.oldest_age_ms > next * 1000 ? "past it at once" : "within it"}` : "";

@@ -10,6 +10,7 @@ import { shape, stateShape } from "../js/shapes.js";
 import { forecastWords, stateWord } from "../js/states.js";
 import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
 import { limitWords } from "./policy-fields.js";
+import { contractParts } from "./contract.js";
 import { at, currentItem, facts, part, reading, setItem, startPage } from "./page.js";
 
 const root = $("[data-root]");
@@ -24,9 +25,10 @@ const sums = h("div");
 const measures = h("div");
 const tenants = h("div");
 const contractNode = h("div");
+const keys = h("div");
 const chartsRoot = h("div", { class: "charts" });
 const charts = new Charts(chartsRoot, history_, (key) => { history_.range = RANGES.find((r) => r.key === key) || RANGES[1]; loadHistory(); });
-detail.append(head, chartsRoot, h("div", { class: "twocol" }, part("Does it add up?", "counted since the gate began", sums), part("Measured", "rates over 5\u00a0s, waits over 60\u00a0s", measures)), part("Tenants of this queue", null, tenants), part("Contract", "the promise in testable form, made from the policy", contractNode));
+detail.append(head, chartsRoot, h("div", { class: "twocol" }, part("Does it add up?", "counted since the gate began", sums), part("Measured", "rates over 5\u00a0s, waits over 60\u00a0s", measures)), part("Tenants of this queue", null, tenants), part("Keys that hold work back", "longest first; jobs of one ordering key run one at a time", keys), part("Contract", "the promise in testable form, made from the policy", contractNode));
 
 function loadHistory() {
   return history_.load(history_.range, live.now()).then(draw, draw);
@@ -58,6 +60,7 @@ function draw() {
   drawSums(q);
   drawMeasures(q);
   drawTenants(q, frame);
+  drawKeys(q);
   charts.selected = q.name;
   charts.update({ ...frame, queues: [q] }, [q.name], state, state === "live" ? frame.at_ms : live.now());
   if (shownFor !== q.name) {
@@ -86,8 +89,8 @@ function drawSums(q) {
   const check = (ok) => [shape(ok ? "ring" : "diamond"), ok ? "holds" : "does not hold: this is a defect"];
   swap(sums, JSON.stringify([t, q.anomalies, q.depth, q.delayed, q.in_flight]), () => [h("table", { class: "tight" }, h("tbody", {},
     line("offered", t.offered, ""), line("= accepted", t.accepted, ""), line("+ refused", t.refused, Object.entries(t.refused_by || {}).filter(([, n]) => Number(n) > 0).map(([r, n]) => `${r} ${count(Number(n))}`).join(", ")), h("tr", {}, h("td", {}), h("td"), h("td", {}, check(offeredHolds))),
-    parts.map(([name, v], i) => line(`${i ? "+" : "accepted ="} ${name}`, v, name === "failed" ? `${count(t.quarantined)} of them were quarantined` : "")), h("tr", {}, h("td", {}, "sum"), h("td", { class: "num ink" }, count(total)), h("td", {}, known ? check(holds) : "a part is unknown")),
-    line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound"),
+    parts.map(([name, v], i) => line(`${i ? "+" : "accepted ="} ${name}`, v, name === "failed" ? `${count(t.quarantined)} of them were quarantined` : name === "delayed" && q.spilled ? `${count(q.spilled)} of them are spilled` : "")), h("tr", {}, h("td", {}, "sum"), h("td", { class: "num ink" }, count(total)), h("td", {}, known ? check(holds) : "a part is unknown")),
+    line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound"), line("degraded", t.degraded, "offers here that were accepted as a cheaper task"), line("in time", t.in_objective, `of ${count(t.promised)} settled under a completion promise`),
     line("tombstone hits", q.anomalies?.tombstone_hits, "offers of operations that had been cancelled"), line("ambiguous completions", q.anomalies?.ambiguous_completions, "ends told by a holder that had lost its lease: refused; its effect may be there twice")))]);
 }
 
@@ -103,9 +106,9 @@ function drawMeasures(q) {
   const inputs = q.drain?.inputs || {};
   swap(measures, JSON.stringify([q.rate_limits, q.buffers, q.credits, q.blocked_ms, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
-    ["jobs", of((q.depth || 0) + (q.delayed || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
+    ["jobs", of((q.depth || 0) + (q.delayed || 0) - (q.spilled || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
     ["rate limits", q.rate_limits?.length ? q.rate_limits.map(limitWords).join("; ") : h("span", { class: "quiet" }, "none")],
-    ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
+    ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["goodput", `${rate(q.rates?.goodput)}/s done before their deadline, or without one`], ["degraded", q.on_full === "degrade" || q.totals?.degraded ? `${rate(q.rates?.degraded)}/s accepted as the cheaper task, ${count(q.totals?.degraded)} so far` : null], ["spill", spillWords(q.spill)], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
     ["share of what is done", shareWords(q.share)],
     ["bounds from the wait", waitWords(q.promise)],
     ["downstream", q.downstream ? h("span", {}, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(q.downstream)}/` }, q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
@@ -134,12 +137,33 @@ function waitWords(p) {
   return h("span", {}, h("span", { class: "modeled" }, `${count(p.count)} jobs, ${duration(p.cost_ms)} of work`), ` = ${wait} x ${rate(p.jobs_per_s)} jobs/s, ${duration(p.work_ms_per_s)} of work a second (${Number(p.slots.toPrecision(3))} slots' worth; ${from}); moves by ${percent(p.step_per_s)} a second at most`);
 }
 
-/** Is the completion promise kept? @param {any} o */
+/** Is the completion promise kept, and how fast is its allowance used up? @param {any} o */
 function promise(o) {
   if (!o) return h("span", { class: "quiet" }, "none is declared");
   const said = `${percent(o.objective_share)} within ${duration(o.objective_s * 1000)}`;
   if (!isKnown(o.attained)) return `${said}; unknown: ${o.unknown?.attained || "not measured"}`;
-  return h("span", {}, shape(o.attained >= o.objective_share ? "ring" : "triangle"), `${said}; ${percent(o.attained)} of those begun in the last 60\u00a0s`);
+  const burn = Object.entries(o.burn_rate || {}).filter(([k]) => k !== "unknown").map(([k, v]) => `${k.replace(/(\d+)/, "$1\u00a0").replace("m", "min")} ${isKnown(v) ? Number(v.toPrecision(2)) : "\u2013"}`).join(", ");
+  return h("span", {}, shape(o.attained >= o.objective_share ? "ring" : "triangle"), `${said}; kept by ${fine(o.attained)} of ${plural(o.of, "job")} that settled in the last ${duration(o.over_s * 1000)}. `, h("span", { class: "quiet", title: Object.entries(o.burn_rate?.unknown || {}).map(([k, v]) => `${k}: ${v}`).join("; ") || null }, `Burn rate (1 is what it allows): ${burn}`));
+}
+
+/** A share near 1, with the digits that matter. @param {number} share */
+function fine(share) {
+  return share > 0.9 && share < 1 ? `${(Math.floor(share * 10000) / 100).toFixed(2)}\u00a0%` : percent(share);
+}
+
+/** @param {any} s */
+function spillWords(s) {
+  if (!s) return null;
+  const bound = (v, form) => (isKnown(v) ? ` of ${form(v)}` : "");
+  return `${plural(s.count, "job")}${bound(s.bounds.count, count)}, ${bytes(s.bytes)}${bound(s.bounds.bytes, bytes)}, oldest ${age(s.oldest_age_ms)}${isKnown(s.bounds.age_s) ? `, expires after ${duration(s.bounds.age_s * 1000)}` : ""}; go in under the low mark`;
+}
+
+/** The ordering keys that hold work back longest: one that stalls must not be averaged away. @param {any} q */
+function drawKeys(q) {
+  const rows = q.blocked_keys || [];
+  swap(keys, JSON.stringify([rows, q.blocked_keys_known]), () => (rows.length ? [h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "key"), h("th", {}, "tenant"), h("th", { class: "num" }, "wait behind it"), h("th", { class: "num" }, "longest"), h("th", {}, "held by"), h("th", { class: "num" }, "for"), h("th", {}, "worker"), h("th", { class: "num" }, "epoch"))),
+    h("tbody", {}, rows.map((k) => h("tr", {}, h("td", { class: "ink clip", title: k.key }, k.key), h("td", {}, k.tenant), h("td", { class: "num" }, count(k.waiting)), h("td", { class: "num" }, age(k.oldest_age_ms)), h("td", {}, k.holder ? h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(k.holder)}/` }, k.holder.slice(0, 13)) : "\u2013", " ", h("span", { class: "quiet" }, k.holder_phase)), h("td", { class: "num" }, isKnown(k.held_ms) ? age(k.held_ms) : "\u2013"), h("td", {}, k.worker || h("span", { class: "quiet" }, "none")), h("td", { class: "num quiet" }, isKnown(k.epoch) ? String(k.epoch) : "\u2013")))))),
+    q.blocked_keys_known > rows.length ? h("p", { class: "quiet" }, `and ${count(q.blocked_keys_known - rows.length)} more keys, each for a shorter time`) : ""] : h("p", { class: "quiet" }, "No ordering key holds work back.")));
 }
 
 function drawTenants(q, frame) {
@@ -149,18 +173,7 @@ function drawTenants(q, frame) {
 
 /** @param {any} c */
 function drawContract(c) {
-  const parts = Object.entries(c).filter(([, v]) => v && typeof v === "object" && !Array.isArray(v));
-  contractNode.replaceChildren(h("p", { class: "part quiet" }, `policy version ${c.policy_version}; `, h("a", { class: "link", href: `/api/v1/contracts/${encodeURIComponent(c.queue)}` }, "as JSON")), h("div", { class: "twocol" }, parts.map(([name, body]) => h("section", { class: "part" }, h("h3", { class: "title ink" }, h("b", {}, name.replaceAll("_", " "))), body.statement ? h("p", { class: "statement" }, body.statement) : null,
-    facts(Object.entries(body).filter(([k, v]) => k !== "statement" && (v === null || typeof v !== "object")).map(([k, v]) => [k.replaceAll("_", " "), v === null ? h("span", { class: "quiet" }, "none") : word(k, v)]))))));
-}
-
-/** @param {string} key @param {any} value */
-function word(key, value) {
-  if (typeof value === "number" && key.endsWith("_s")) return duration(value * 1000);
-  if (typeof value === "number" && key.endsWith("_ms")) return duration(value);
-  if (typeof value === "number" && key.endsWith("bytes")) return bytes(value);
-  if (typeof value === "number" && key.endsWith("share")) return percent(value);
-  return typeof value === "number" ? (Number.isInteger(value) ? count(value) : String(value)) : typeof value === "boolean" ? (value ? "yes" : "no") : String(value);
+  contractNode.replaceChildren(...contractParts(c), h("p", {}, h("a", { class: "link", href: `/contracts/${encodeURIComponent(c.queue)}/` }, "All contracts, and what gives way first")));
 }
 
 function move(step) {

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from io import StringIO
 
+import pytest
+from django.core.management import call_command
+
+from workers.models import JournalEntry, QuarantinedJob
 from workers.store import Settlement, Store
 
 ECHO = {"task": "drill.echo", "args": [1], "queue": "bulk"}
@@ -155,3 +160,65 @@ def test_an_outcome_without_bounds_of_its_own_is_refused(api, fields, at_fault):
 @pytest.mark.parametrize("name", ["a|b", "a:b", "-a", "a b", "a" * 101])
 def test_a_name_that_the_keys_cannot_carry_is_refused(admin_api, name):
     assert admin_api.put(f"/policies/{name}", {"max_count": 1}).json()["field"] == "queue"
+
+
+def test_the_order_in_which_queues_give_way_answers_what_if(api, gate: Store, frame):
+    found = api.get("/shed-order").json()
+    assert (found["mode"], [s["queue"] for s in found["steps"]]) == (
+        "normal",
+        ["bulk", "normal", "urgent", "critical"],
+    )
+    normal = found["steps"][1]
+    assert (normal["now"]["fullest"], normal["now"]["gives_way"]) == ("count", False)
+    assert found["steps"][0]["now"] is None and "now" in found["steps"][0]["unknown"]
+    what_if = api.get("/shed-order?mode=saturated").json()
+    assert [s["effect"] for s in what_if["steps"]] == ["closed", "narrowed", "bounded", "bounded"]
+    assert (what_if["in_force"], what_if["steps"][1]["bounds"]["count"]) == ("normal", 10000)
+    assert api.get("/shed-order?mode=strange").json()["field"] == "mode"
+
+
+def test_the_command_line_says_it_too(gate: Store):
+    out = StringIO()
+    call_command("shed_order", "--mode", "saturated", stdout=out)
+    assert "1. bulk: closed: every new offer is refused." in out.getvalue()
+    out = StringIO()
+    call_command("shed_order", "--json", stdout=out)
+    assert set(json.loads(out.getvalue())) == {"normal", "saturated", "draining", "failed"}
+
+
+def test_a_contract_says_how_to_test_it_and_what_was_measured(api, gate: Store, frame):
+    change(api, max_count=7, on_full="spill", spill_max_count=3)
+    contract = api.get("/contracts/bulk").json()
+    assert contract["backpressure"]["spill_max_count"] == 3
+    assert "go to the spill, up to 3 jobs" in contract["backpressure"]["statement"]
+    assert any("never above 7" in test for test in contract["bounds"]["tests"])
+    for part in ("acceptance", "ordering", "backpressure", "cancellation", "recovery", "observability"):
+        assert contract[part]["tests"], part
+    assert api.get("/contracts/normal").json()["completion"]["unknown"]
+    part = {"attained": 0.99, "of": 100, "over_s": 3600, "burn_rate": {"5m": 1.0}}
+    frame["queues"][0]["objective"] = part
+    gate.put_frame(json.dumps(frame))
+    completion = api.get("/contracts/normal").json()["completion"]
+    assert completion["measured"] == {"attained": 0.99, "of": 100, "over_s": 3600}
+
+
+def test_an_edit_replays_a_held_job_once_with_its_lineage(api, key_for, gate: Store):
+    QuarantinedJob.objects.create(
+        op_id="broken", task="drill.echo", queue="bulk", tenant="default", quarantined_at_ms=1, bytes=1
+    )
+    change(api, max_count=1)
+    submit(api)
+    assert submit(api, replay_of="broken").status_code == 429
+    assert QuarantinedJob.objects.get().state == "held"
+    change(api, max_count=9)
+    answer = submit(api, replay_of="broken", args=["mended"])
+    assert answer.status_code == 202
+    new_id = answer.json()["operation_id"]
+    assert look(api, answer)["replay_of"] == "broken"
+    row = QuarantinedJob.objects.get()
+    assert (row.state, row.replayed_as) == ("replayed", new_id)
+    assert bulk(gate)["totals"]["replayed"] == 1
+    assert submit(api, replay_of="broken").status_code == 409
+    assert submit(api, replay_of="gone").json()["field"] == "replay_of"
+    assert key_for("submit").post("/jobs", {**ECHO, "replay_of": "broken"}).status_code == 403
+    assert JournalEntry.objects.filter(verb="replay", target="broken", outcome="done").count() == 1

@@ -146,6 +146,7 @@ def test_openapi_describes_every_route(api):
         ("/alerts/", "pages/alerts.html"),
         ("/audit/", "pages/journal.html"),
         ("/policies/", "pages/policies.html"),
+        ("/contracts/", "pages/contracts.html"),
         ("/workers/", "pages/workers.html"),
         ("/tenants/", "pages/tenants.html"),
     ],

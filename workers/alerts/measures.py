@@ -16,7 +16,7 @@ WHOLE_GATE = ("quarantine_count", "quarantine_age_s")
 def read_values(rule: Rule, frame: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     """(queue, value) for everything that the rule watches; None where it is not known."""
     if rule.measure in WHOLE_GATE:
-        yield rule.queue, quarantine_value(rule, frame["quarantine"])
+        yield rule.queue, quarantine_value(rule.measure, rule.queue, frame["quarantine"])
         return
     for row in frame["queues"]:
         if rule.queue in ("", row["name"]):
@@ -39,14 +39,14 @@ def queue_value(measure: str, row: Mapping[str, Any]) -> float | None:
     raise ValueError(f"no such measure: {measure}")
 
 
-def quarantine_value(rule: Rule, quarantine: Mapping[str, Any]) -> float | None:
+def quarantine_value(measure: str, queue: str, quarantine: Mapping[str, Any]) -> float | None:
     part: Mapping[str, Any] = quarantine
-    if rule.queue:
+    if queue:
         by_queue = quarantine.get("by_queue")
         if by_queue is None:
             return None
-        part = by_queue.get(rule.queue, {"count": 0, "oldest_age_ms": 0})
-    if rule.measure == "quarantine_count":
+        part = by_queue.get(queue, {"count": 0, "oldest_age_ms": 0})
+    if measure == "quarantine_count":
         return None if part["count"] is None else float(part["count"])
     age_ms = part["oldest_age_ms"]
     return None if age_ms is None else age_ms / 1000

@@ -14,9 +14,9 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
     if measure == "no_consumer":
         return f"{where}: jobs wait and no live worker consumes it."
     if measure == "shed_rate":
-        return f"{where}: {_rate(value)} is shed after acceptance, the rule says {put_rate(threshold)}."
+        return f"{where}: {_rate(value)} are shed after acceptance, the rule says {put_rate(threshold)}."
     if measure == "refused_rate":
-        return f"{where}: {_rate(value)} is refused, the rule says {put_rate(threshold)}."
+        return f"{where}: {_rate(value)} are refused, the rule says {put_rate(threshold)}."
     if measure in BURN_WORDS:
         return (
             f"{where}: jobs miss the completion promise {_times(value)} as fast as it allows, over "

@@ -90,7 +90,7 @@ def band(load: Load, outlook: Outlook) -> tuple[float, float] | None:
     served, arriving = outlook.flow.served, outlook.flow.arriving
     net = served - arriving
     spread = load.variation**2 / max(1, load.depth) + load.variation**2 / max(1, load.service_n)
-    if net > 0:
+    if net > 1e-9:
         served_error = served**2 / load.completed_n if load.completed_n else (0.15 * served) ** 2
         arriving_error = arriving**2 / max(1, load.arrivals_n)
         # The square of a very small lead is zero: then nothing is known of its time.

@@ -8,6 +8,10 @@ MINUS = "\u2212"
 
 def put_duration(seconds: float) -> str:
     """Two units at most, no zero part: "4 min 10 s", "3 h 12 min", "11 min"."""
+    if seconds <= 0:
+        return f"0{NBSP}s"
+    if seconds < 0.05:
+        return f"less than 0.1{NBSP}s"
     if seconds < 1:
         return f"{max(0.0, seconds):.1f}{NBSP}s"
     if seconds < 10 and round(seconds, 1) != round(seconds):
@@ -31,7 +35,8 @@ def put_share(share: float) -> str:
 
 
 def put_rate(per_s: float) -> str:
-    return f"{per_s:,.0f}{NBSP}/s" if per_s >= 1000 else f"{per_s:.1f}{NBSP}/s"
+    """Jobs a second, with the unit's name: a bare "58.2 /s" leaves open of what."""
+    return f"{per_s:,.0f}{NBSP}jobs/s" if per_s >= 1000 else f"{per_s:.1f}{NBSP}jobs/s"
 
 
 def put_bytes(value: float) -> str:

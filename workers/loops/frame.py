@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..alerts.measures import WHOLE_GATE, quarantine_value, queue_value
 from ..forecast.drain import Outlook, Rules, band, drain_facts, forecast, one_slot_fewer
 from ..forecast.fullness import nearest_bound
 from ..forecast.load import Load, read_load
@@ -130,7 +131,8 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         mode,
         context.redis.get("state"),
         verdict.shape,
-        *sorted((q["name"], q["state"]) for q in rows),
+        # The sentence and the row must not name different directions of one queue.
+        *sorted((q["name"], q["state"], _direction(q)) for q in rows),
     )
     if (
         memory.verdict is not None
@@ -150,6 +152,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
     noticed = {
         notice.kind: notice.since_at_ms or memory.noticed.get(notice.kind) or now_ms for notice in notices
     }
+    held = quarantine_part(context.facts, snapshot, now_ms=now_ms)
     unknown: dict[str, str] = {}
     until_ms = (entry or {}).get("until_at_ms")
     since_ms = failed_since(context, now_ms) if failed else (entry or {}).get("since_at_ms")
@@ -175,8 +178,8 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "redis": redis_part(context.redis),
         "database": database_part(context.facts.health),
         "notices": [notice.as_dict(noticed[notice.kind]) for notice in notices],
-        "alerts": alerts_part(context.facts),
-        "quarantine": quarantine_part(context.facts, snapshot, now_ms=now_ms),
+        "alerts": alerts_part(context.facts, rows, held),
+        "quarantine": held,
         "events": list(context.facts.events)[:EVENTS_SHOWN],
         "buffers": sum_buffers(snapshot, rows),
         "totals_all": {"rates": sum_rates([row["rates"] for row in rows])},
@@ -188,6 +191,11 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "unknown": unknown,
     }
     return frame, Memory(states, verdict, verdict_key, verdict_at_ms, noticed)
+
+
+def _direction(row: Mapping[str, Any]) -> str:
+    """What the sentence may say of where the queue goes; nothing while it is in bounds."""
+    return "" if row["state"] in ("in_bounds", "closed") else str(row["drain"]["state"])
 
 
 def queue_order(name: str, policy: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -632,10 +640,13 @@ def database_part(health: Mapping[str, Any]) -> dict[str, Any]:
     return part if part["since_at_ms"] is not None else {**part, "unknown": {"since_at_ms": "no trouble"}}
 
 
-def alerts_part(facts: DatabaseFacts) -> dict[str, Any]:
+def alerts_part(
+    facts: DatabaseFacts, rows: Sequence[Mapping[str, Any]], held: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Open alerts, each with what its measure is `now`: `value` is what it was when it fired."""
     part: dict[str, Any] = {
         "firing": None if facts.unknown else len(facts.alerts),
-        "items": list(facts.alerts),
+        "items": [{**item, "now": value_now(item, rows, held)} for item in facts.alerts],
         "last_at_ms": facts.last_alert_at_ms,
     }
     unknown = {}
@@ -644,6 +655,16 @@ def alerts_part(facts: DatabaseFacts) -> dict[str, Any]:
     if part["last_at_ms"] is None:
         unknown["last_at_ms"] = facts.unknown or "none has fired"
     return {**part, "unknown": unknown} if unknown else part
+
+
+def value_now(
+    item: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], held: Mapping[str, Any]
+) -> float | None:
+    """What an alert's measure is in this frame; None where that is not known."""
+    if item["measure"] in WHOLE_GATE:
+        return quarantine_value(item["measure"], item["queue"] or "", held)
+    row = next((row for row in rows if row["name"] == item["queue"]), None)
+    return None if row is None else queue_value(item["measure"], row)
 
 
 def quarantine_part(facts: DatabaseFacts, snapshot: Mapping[str, Any], *, now_ms: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ GAP_MS = 5_000  # longer than this between two samples, and every hold starts an
 FAILED_HOLD_MAX_S = 10.0  # its cause is a fact, not a trend: it need not be gone for a full minute
 DRAINED_HOLD_MS = 2_000
 AUTHOR = "monitor"
+BOUND_WORDS = {"cost_ms": "work", "age_s": "age"}  # a reason is read by people
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,9 @@ class Cause:
     def say(self) -> str:
         if self.measure == "oldest_age_s":
             return f"{self.queue}: oldest {put_duration(self.value)}, guard {put_duration(self.threshold)}"
+        bound = BOUND_WORDS.get(self.measure, self.measure)
         return (
-            f"{self.queue}: {self.measure} at {put_share(self.value)} of its bound, "
+            f"{self.queue}: {bound} at {put_share(self.value)} of its bound, "
             f"high mark {put_share(self.threshold)}"
         )
 

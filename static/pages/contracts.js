@@ -1,0 +1,87 @@
+// What does each queue promise, and what gives way first when there is more than can be done?
+import { get } from "../js/api.js";
+import { $, h, setText, swap } from "../js/dom.js";
+import { bind } from "../js/keys.js";
+import { live } from "../js/live.js";
+import { segments } from "../js/dialog.js";
+import { shape } from "../js/shapes.js";
+import { NBSP, isKnown, percent, plural, rate } from "../js/units.js";
+import { contractParts } from "./contract.js";
+import { currentItem, part, reading, setItem, startPage } from "./page.js";
+
+const MODES = ["normal", "saturated", "draining", "failed"];
+const BOUND_WORDS = { count: "jobs", bytes: "bytes", cost_ms: "work", age_s: "age" };
+const root = $("[data-root]");
+const tabs = h("div");
+const order = h("div");
+const nav = h("nav", { "aria-label": "queues" });
+const detail = h("div", { class: "detail" });
+root.replaceChildren(h("div", { class: "section" }, part("What gives way first", "what if this mode were in force, from the policies as they are", tabs, order)), h("div", { class: "split" }, nav, detail));
+let current = currentItem();
+let mode = "";
+let shownFor = "";
+
+/** @param {string} wanted */
+function chooseMode(wanted) {
+  mode = wanted;
+  loadOrder();
+}
+
+function loadOrder() {
+  return reading(order, () => get(`/shed-order?mode=${encodeURIComponent(mode)}`), drawOrder);
+}
+
+/** @param {any} found */
+function drawOrder(found) {
+  order.replaceChildren(h("p", { class: "part" }, found.entered, found.mode === found.in_force ? h("b", {}, " In force now.") : ""),
+    h("ol", { class: "shedlist" }, found.steps.map((s) => h("li", { "data-queue": s.queue, "data-effect": s.effect }, shape(s.shape), h("a", { class: "qname", href: `/policies/${encodeURIComponent(s.queue)}/` }, s.queue), h("span", { class: "ink" }, s.says), h("span", { class: "quiet" }, nowWords(s))))),
+    h("p", { class: "quiet" }, found.within_a_queue));
+}
+
+/** Where a queue stands against what the mode would leave it. @param {any} step */
+export function nowWords(step) {
+  const now = step.now;
+  if (!now) return step.unknown?.now || "unknown now";
+  const offered = isKnown(now.offered_per_s) ? `${rate(now.offered_per_s)}${NBSP}jobs/s offered now` : "offers unknown now";
+  if (step.effect === "closed") return `${offered}, all of them refused`;
+  if (!isKnown(now.fill)) return offered;
+  return `${offered}; ${percent(now.fill)} of its bound in ${BOUND_WORDS[now.fullest] || now.fullest}${now.gives_way ? ": it gives way at once" : ""}`;
+}
+
+/** @param {string} name */
+function open(name) {
+  current = name;
+  shownFor = "";
+  setItem(name);
+  if (live.frame) draw(live.frame);
+}
+
+/** @param {import("../js/frame.js").Frame} frame */
+function draw(frame) {
+  const names = frame.queues.map((q) => q.name);
+  if (!names.includes(current)) current = names[0] || "";
+  setText($("[data-facts]"), plural(names.length, "queue"));
+  if (!mode) {
+    mode = MODES.includes(frame.mode) ? frame.mode : "normal";
+    tabs.replaceChildren(h("div", { class: "part acts" }, "in mode", segments(MODES.map((m) => [m, m]), mode, chooseMode, "mode")));
+    loadOrder();
+  }
+  swap(nav, JSON.stringify([current, names]), () => names.map((name) => h("a", { href: `/contracts/${encodeURIComponent(name)}/`, "aria-current": name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(name); } }, h("span", { class: "qn" }, name))));
+  if (shownFor !== current && current) {
+    shownFor = current;
+    reading(detail, () => get(`/contracts/${encodeURIComponent(current)}`), (c) => detail.replaceChildren(h("h2", {}, c.queue), ...contractParts(c)));
+  }
+}
+
+/** @param {number} step */
+function move(step) {
+  const names = (live.frame?.queues || []).map((q) => q.name);
+  if (names.length) open(names[(names.indexOf(current) + step + names.length) % names.length]);
+}
+
+bind({ keys: "J", label: "Next queue", group: "Queues", run: () => move(1) });
+bind({ keys: "K", label: "Queue before", group: "Queues", run: () => move(-1) });
+startPage({ draw });
+// What the queues hold changes; the list is read again while it is looked at.
+setInterval(() => { if (mode && !document.hidden && live.state() === "live") loadOrder(); }, 10000);
+window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });
