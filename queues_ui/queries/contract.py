@@ -154,14 +154,20 @@ def _ordering(policy: Policy) -> dict[str, Any]:
 def _bound_tests(policy: Policy) -> list[str]:
     tests = []
     if policy.max_count is not None:
+        held = "depth + delayed - spilled" if policy.on_full == "spill" else "depth + delayed"
+        most = policy.max_count * _stretch(policy)
         tests.append(
-            f"With no worker, offer {put_number(policy.max_count + 1)} jobs from many producers at once: "
-            f"depth + delayed is never above {put_number(policy.max_count)}."
+            f"With no worker, offer {put_number(most + 1)} jobs from many producers at once: "
+            f"{held} is never above {put_number(most)}."
         )
     if policy.max_bytes is not None:
-        tests.append(f"The bytes of a frame are never above {put_number(policy.max_bytes)}.")
+        tests.append(
+            f"The bytes of a frame are never above {put_number(policy.max_bytes * _stretch(policy))}."
+        )
     if policy.max_cost_ms is not None:
-        tests.append(f"The cost_ms of a frame is never above {put_number(policy.max_cost_ms)}.")
+        tests.append(
+            f"The cost_ms of a frame is never above {put_number(policy.max_cost_ms * _stretch(policy))}."
+        )
     share = policy.tenant_share if policy.tenant_share is not None else 0.8
     tests.append(
         f"Of two tenants, one that floods is refused at {put_share(share)} of a bound, the other not."
@@ -170,6 +176,11 @@ def _bound_tests(policy: Policy) -> list[str]:
         "What was accepted before may stand above a bound when it comes back: counted in over_bound."
     )
     return tests
+
+
+def _stretch(policy: Policy) -> float:
+    """How far beyond its bounds a queue may be filled by what it degrades into itself."""
+    return 1 + (policy.degrade_reserve or 0) if policy.on_full == "degrade" else 1
 
 
 def _backpressure(queue: str, policy: Policy) -> dict[str, Any]:

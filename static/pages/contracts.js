@@ -4,7 +4,7 @@ import { $, h, setText, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { segments } from "../js/dialog.js";
-import { shape } from "../js/shapes.js";
+import { shape, stateShape } from "../js/shapes.js";
 import { NBSP, isKnown, percent, plural, rate } from "../js/units.js";
 import { contractParts } from "./contract.js";
 import { currentItem, part, reading, setItem, startPage } from "./page.js";
@@ -66,7 +66,8 @@ function draw(frame) {
     tabs.replaceChildren(h("div", { class: "part acts" }, "in mode", segments(MODES.map((m) => [m, m]), mode, chooseMode, "mode")));
     loadOrder();
   }
-  swap(nav, JSON.stringify([current, names]), () => names.map((name) => h("a", { href: `/contracts/${encodeURIComponent(name)}/`, "aria-current": name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(name); } }, h("span", { class: "qn" }, name))));
+  swap(nav, JSON.stringify([current, frame.queues.map((q) => [q.name, q.state, q.objective?.attained])]), () => frame.queues.map((q) => h("a", { href: `/contracts/${encodeURIComponent(q.name)}/`, "aria-current": q.name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(q.name); } },
+    shape(live.state() === "live" ? stateShape(q.state) : "dashed"), h("span", { class: "qn" }, q.name), h("span", { class: "num quiet" }, isKnown(q.objective?.attained) ? `kept ${percent(q.objective.attained)}` : ""))));
   if (shownFor !== current && current) {
     shownFor = current;
     reading(detail, () => get(`/contracts/${encodeURIComponent(current)}`), (c) => detail.replaceChildren(h("h2", {}, c.queue), ...contractParts(c)));

@@ -31,6 +31,7 @@ class Facts:
     admits: bool  # under the mode
     next_bytes: float = 0.0  # what one more job of the usual size would add
     next_cost_ms: float = 0.0
+    spill_full: bool = False  # the spill takes what the bounds do not, until it is full itself
 
 
 def queue_state(facts: Facts) -> str:
@@ -58,4 +59,4 @@ def full_bound(facts: Facts) -> str:
         bound = facts.bounds.get(name)
         if bound is not None and value > bound:
             return name
-    return ""
+    return "spill" if facts.spill_full else ""

@@ -18,7 +18,7 @@ STATE_WORDS = {
     "closed": "closed",
     "in_bounds": "in bounds",
 }
-BOUND_WORDS = {"count": "count", "bytes": "bytes", "cost_ms": "work", "age_s": "age"}
+BOUND_WORDS = {"count": "count", "bytes": "bytes", "cost_ms": "work", "age_s": "age", "spill": "spill"}
 ABNORMAL = ("at_bound", "past_ceiling", "stalled", "past_guard", "unknown")
 
 

@@ -268,6 +268,7 @@ def queue_row(
         admits=admits(policy, mode),
         next_bytes=int(queue["bytes"]) / held if held else 0.0,
         next_cost_ms=int(queue["cost_ms"]) / depth if depth else 0.0,
+        spill_full=is_spill_full(queue, policy),
     )
     fill = nearest_bound(
         load,
@@ -370,6 +371,17 @@ def queue_row(
         row["wait_bins"] = {str(key): int(count) for key, count in (queue.get("wait_bins") or {}).items()}
     row["unknown"] = {name: reason for name, reason in reasons.items() if row[name] is None}
     return row
+
+
+def is_spill_full(queue: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
+    """Whether jobs are spilled and no other of the usual size would find room among them."""
+    count, size = int(queue.get("spilled") or 0), int(queue.get("spilled_bytes") or 0)
+    if not count or policy.get("on_full") != "spill":
+        return False
+    most, most_bytes = policy.get("spill_max_count"), policy.get("spill_max_bytes")
+    return (most is not None and count >= most) or (
+        most_bytes is not None and size + size / count > most_bytes
+    )
 
 
 def spill_part(queue: Mapping[str, Any], policy: Mapping[str, Any], *, now_ms: int) -> dict[str, Any] | None:
