@@ -16,6 +16,7 @@ ORDERS = {
     "lifo": "By eligibility within a tenant; newest first while the mode is saturated.",
     "edf": "The earliest deadline first within a tenant, without one last; tenants take turns by cost.",
 }
+ONE_AT_A_TIME = "Of one ordering_key one runs at a time, in order of acceptance, over retries."
 BOUNDS = (
     "max_count",
     "max_bytes",
@@ -140,7 +141,7 @@ def _completion(policy: Policy, row: Mapping[str, Any] | None) -> dict[str, Any]
 def _ordering(policy: Policy) -> dict[str, Any]:
     return {
         "order": policy.order,
-        "statement": f"{ORDERS[policy.order]} Of one ordering_key one runs at a time, in order of acceptance, over retries.",
+        "statement": f"{ORDERS[policy.order]} {ONE_AT_A_TIME}",
         "strict_rank": policy.strict_rank,
         "weight": policy.weight,
         "controlled_delay": _controlled_delay(policy),

@@ -288,3 +288,11 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_both_figures(store: Store
     assert (verdict.accepted, verdict.reason) == (False, "deadline")
     assert verdict.figures == {"value": 12_000, "bound": 5_000}
     assert store.admit([offer(deadline_ms=30_000)])[0].accepted
+
+
+def test_a_spilled_job_whose_data_is_deleted_ends_and_leaves_nothing(store: Store) -> None:
+    store.publish_policy("normal", SPILL, version=2)
+    ids = [v.id for v in admit(store, 6)]
+    assert [row.place for row in store.erase("receipt", [ids[5]])] == ["delayed"]
+    assert status(store, ids[5]) == "cancelled"
+    assert store.read_payload(ids[5]) is None

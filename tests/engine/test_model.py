@@ -118,9 +118,13 @@ class GateMachine(RuleBasedStateMachine):
         self.ended: dict[str, str] = {}
         self.newest_epoch = 0
         self.number = 0
-        publish(self.store, self.policies)
+        self.publish(self.policies)
         for name in DOWNSTREAMS:
             self.limit_downstream(name, 2)
+
+    def publish(self, policies: dict[str, dict[str, Any]]) -> None:
+        # A lease ends when the model says so, however slow the machine is.
+        publish(self.store, {queue: {"lease_s": 600, **fields} for queue, fields in policies.items()})
 
     # What the model knows.
 
@@ -732,7 +736,7 @@ class GateMachine(RuleBasedStateMachine):
     @rule(data=st.data(), queue=st.sampled_from(QUEUES))
     def change_policy(self, data: st.DataObject, queue: str) -> None:
         self.policies[queue] = data.draw(st.sampled_from(POLICIES[queue]))
-        publish(self.store, {queue: self.policies[queue]})
+        self.publish({queue: self.policies[queue]})
 
     @rule(name=st.sampled_from(DOWNSTREAMS), limit=st.integers(1, 3))
     def limit_downstream(self, name: str, limit: int) -> None:
