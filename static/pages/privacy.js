@@ -12,7 +12,7 @@ const orderNode = h("div");
 const listNode = h("div");
 const rulesNode = h("div");
 root.replaceChildren(h("div", { class: "section twocol" }, orderNode, rulesNode), h("div", { class: "section" }, listNode));
-const PLACES = ["waiting", "delayed", "running", "held", "settled", "quarantine", "results"];
+const PLACES = ["waiting", "delayed", "spilled", "running", "held", "settled", "quarantine", "results"];
 
 function drawRules(rules) {
   const kept = (s, none) => (s === null ? none : duration(s * 1000));

@@ -114,3 +114,11 @@ def test_every_record_is_seen_by_a_scan(store: Store) -> None:
         if cursor == 0:
             break
     assert len(seen) == 1500
+
+
+def test_what_is_spilled_keeps_nothing(store: Store) -> None:
+    store.publish_policy("bulk", {"max_count": 1, "on_full": "spill", "spill_max_count": 5}, version=2)
+    store.admit([Offer(id="first", task="t", queue="bulk", payload=b"x"), offer("spilt", queue="bulk")])
+    assert store.read_operation("spilt").phase == "spilled"  # type: ignore[union-attr]
+    assert erased(store, "spilt") == {"spilt": "spilled"}
+    assert MARK not in everything(store)

@@ -772,7 +772,7 @@ class GateMachine(RuleBasedStateMachine):
             if job.erased:
                 assert gone.place == "again"
             elif job.state in ("waiting", "delayed", "spilled"):
-                assert gone.place == ("delayed" if job.state == "spilled" else job.state)
+                assert gone.place == job.state
                 self.end(gone.id, "cancelled")
             elif job.state == "leased":
                 assert gone.place == "running"

@@ -81,7 +81,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """``place``: waiting, delayed, running, held, settled, again or unknown (see erase.lua)."""
+    """``place``: waiting, delayed, spilled, running, held, settled, again or unknown (see erase.lua)."""
 
     id: str
     place: str

@@ -1,13 +1,13 @@
 -- erase: removes what operations carry; what waits ends as cancelled, what runs is asked to stop and keeps nothing.
 -- KEYS  1 root of the gate
 -- ARGV  1 receipt   2.. ids
--- Reply msgpack {now, {{id, place, task, worker, started_at_ms}, ...}}; a place is waiting, delayed, running, held
+-- Reply msgpack {now, {{id, place, task, worker, started_at_ms}, ...}}; a place is waiting, delayed, spilled, running, held
 --       (in quarantine, not recorded yet), settled, again (this receipt's already) or unknown
 -- Cost  O(log n) an id. Each id gets a tombstone, known or not. Repeating it is safe.
 -- @include base
 redis.call('DEL', root .. 'nothing')
 local receipt, out = ARGV[1], {}
-local PLACES = {waiting = 'waiting', blocked = 'waiting', parked = 'waiting', delayed = 'delayed', spilled = 'delayed',
+local PLACES = {waiting = 'waiting', blocked = 'waiting', parked = 'waiting', delayed = 'delayed', spilled = 'spilled',
   leased = 'running'}
 for i = 2, #ARGV do
   local id = ARGV[i]
@@ -32,7 +32,7 @@ for i = 2, #ARGV do
       redis.call('HDEL', payloads_key, id, id .. ':next')
       strip(rec)
       write_record(id, rec)
-    elseif place == 'waiting' or place == 'delayed' then
+    elseif place ~= 'settled' and place ~= 'held' then
       withdraw(id, rec)
       finish(id, rec, 'cancelled')
     else
