@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from workers.privacy.redact import scrub_text
+from workers.privacy.seal import Keyring, parse_keys
 from workers.supervise.kept import keep_secret
 
 #: A UNIX socket's path holds 107 bytes on Linux and 103 on macOS; the server appends nothing to it.
@@ -48,6 +50,7 @@ class Setting:
     unit: str
     meaning: str
     read: Callable[[str], Any]
+    secret: bool = False  # no message shows its value
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class Environment:
     address_burst: int
     trusted_proxies: list[IPv4Network | IPv6Network]
     log_level: str
+    payload_keys: tuple[str, ...]  # their names
 
 
 def _text(value: str) -> str:
@@ -136,6 +140,11 @@ def _gate(value: str) -> str:
     if not value or len(value) > 60 or not all(sign.isalnum() or sign in "-_." for sign in value):
         raise ValueError("is no name of a gate; use letters, digits, - _ and .")
     return value
+
+
+def _payload_keys(value: str) -> tuple[str, ...]:
+    """Names of the keys; the keys themselves are read where they are used (workers/privacy/seal.py)."""
+    return Keyring(parse_keys(value)).ids
 
 
 def _long_enough(least: int) -> Callable[[str], str]:
@@ -203,6 +212,14 @@ _ALL: Final = (
         "text",
         "signs sessions; shared by all web processes",
         _long_enough(32),
+    ),
+    Setting(
+        "SLUICEGATE_PAYLOAD_KEYS",
+        "none",
+        "keys, by comma",
+        "encrypts stored payloads and results with the first; each opens; the same for producers and workers",
+        _payload_keys,
+        secret=True,
     ),
     Setting(
         "SLUICEGATE_ALLOWED_HOSTS",
@@ -310,7 +327,8 @@ def read_environment(environ: Mapping[str, str] = os.environ) -> Environment:
         try:
             return SETTINGS[name].read(value)
         except ValueError as fault:
-            shown = "its value" if SETTINGS[name].default == "generated" else repr(value)
+            hidden = SETTINGS[name].secret or SETTINGS[name].default == "generated"
+            shown = "its value" if hidden else repr(scrub_text(value))
             raise WrongSetting(f"{name}: {shown} {fault}") from None
 
     data_dir = _open_data_dir(read("SLUICEGATE_DATA_DIR", "var"))
@@ -343,6 +361,7 @@ def read_environment(environ: Mapping[str, str] = os.environ) -> Environment:
         address_burst=read("SLUICEGATE_ADDRESS_BURST", "1000"),
         trusted_proxies=read("SLUICEGATE_TRUSTED_PROXIES") or [],
         log_level=read("SLUICEGATE_LOG_LEVEL", "INFO"),
+        payload_keys=read("SLUICEGATE_PAYLOAD_KEYS") or (),
     )
 
 

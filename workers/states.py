@@ -31,6 +31,7 @@ REASON_STATUS: Final[dict[str, int]] = {
     "unavailable": 503,
     "size": 413,
     "duplicate": 409,
+    "encryption": 422,
     "suspended": 403,
     "revoked": 403,
     "coalescing": 422,  # a coalesce_key where the queue's policy has may_coalesce false
@@ -57,6 +58,7 @@ QUARANTINE_REASONS: Final = (
     "time_limit",
     "undecodable",
     "unknown_task",
+    "missing_key",
     "rejected",
 )
 

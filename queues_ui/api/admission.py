@@ -34,6 +34,7 @@ DETAILS: Final = {
     "mode": "The gate's mode does not admit this now.",
     "unavailable": "The gate cannot accept now.",
     "size": "The job alone is larger than the queue's bound in bytes.",
+    "encryption": "A secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too.",
     "suspended": "This tenant is suspended; an operator may resume it.",
     "revoked": "This key was revoked.",
     "duplicate": "This Idempotency-Key belongs to another body.",

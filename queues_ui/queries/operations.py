@@ -9,8 +9,10 @@ from typing import Any, Final
 from workers.models import QuarantinedJob
 from workers.privacy.classes import handling_of
 from workers.privacy.redact import REDACTED, redact_error, scrub_value
+from workers.privacy.seal import MissingKey, keyring
 from workers.quarantine.arguments import describe_arguments
 from workers.store import Operation, Store
+from workers.transport.results import RESULT
 
 from ..access.desk import desk
 from .engine import celery_app
@@ -45,7 +47,7 @@ def find_operation(
             shown["phase"] = "held"
         payload = store.read_payload(operation_id) if operation.status in ("pending", "running") else None
         if payload:
-            shown["args_text"] = describe_arguments(payload, operation.payload_class)
+            shown["args_text"] = describe_arguments(payload, operation.payload_class, operation.id)
         return shown, operation.tenant
     held = desk.ask(lambda: QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first())
     return (show_held(held), held.tenant) if held else None
@@ -171,8 +173,10 @@ def read_result(operation_id: str) -> tuple[Any, str]:
     not_numbers: list[str] = []
     try:
         # JSON as Python writes it may hold NaN and halves of characters; an answer must not.
-        stored = json.loads(raw, parse_constant=not_numbers.append)
+        stored = json.loads(keyring().open(raw, RESULT), parse_constant=not_numbers.append)
         result = _whole_characters(stored.get("result"))
+    except MissingKey as fault:
+        return None, str(fault)
     except (ValueError, AttributeError, RecursionError):
         return None, "it is not JSON"
     if isinstance(result, dict) and LEFT_OUT in result:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from config.locations import result_backend
 from queues_ui.queries import engine
@@ -17,6 +18,7 @@ from workers.loops.facts import read_facts
 from workers.loops.recorder import Recorder
 from workers.loops.retention import forget_payloads
 from workers.models import ApiKey, JournalEntry, QuarantinedJob
+from workers.privacy import seal
 from workers.store import Settlement, Store
 
 MARK = "MARKED-s3cret"
@@ -297,3 +299,56 @@ class TestDeletion:
         for body, field in (({"reason": "r"}, "tag"), ({"tag": "t", "reason": " "}, "reason")):
             answer = admin_api.post("/deletions", body)
             assert (answer.status_code, answer.json()["field"]) == (422, field)
+
+
+class TestEncryption:
+    @pytest.fixture(autouse=True)
+    def keys(self, monkeypatch):
+        self.patch = monkeypatch
+        self.first, self.second = (base64.urlsafe_b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+        self.old_id, self.new_id = (seal.id_of(bytes([n]) * 32) for n in (1, 2))
+        monkeypatch.setenv(seal.ENV, self.first)
+
+    def test_the_database_holds_ciphertext_and_the_right_people_read_it(self, api, admin_api, gate):
+        op_id = submit(api, payload_class="secret")
+        fail(gate)
+        row = QuarantinedJob.objects.get(op_id=op_id)
+        assert (row.key_id, seal.key_id_of(bytes(row.payload))) == (self.old_id, self.old_id)
+        assert MARK.encode() not in bytes(row.payload) and MARK not in row.args_text
+        assert api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).status_code == 403
+        assert admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()["args"] == [MARK]
+        self.patch.setenv(seal.ENV, self.second)
+        shown = admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()
+        assert shown["args"] is None and self.old_id in shown["unknown"]["arguments"]
+
+    def test_secret_is_refused_without_a_key(self, api, gate):
+        self.patch.delenv(seal.ENV)
+        answer = api.post("/jobs", {**BODY, "payload_class": "secret"})
+        assert (answer.status_code, answer.json()["reason"]) == (422, "encryption")
+        assert "SLUICEGATE_PAYLOAD_KEYS" in answer.json()["detail"]
+
+    def test_rotation_rekeys_what_waits_and_what_is_held(self, api, gate, capsys):
+        submit(api)
+        fail(gate)
+        waits = submit(api)
+        self.patch.setenv(seal.ENV, f"{self.second},{self.first}")
+        call_command("doctor")
+        said = capsys.readouterr().out
+        assert f"encrypted with key {self.new_id}; also opens {self.old_id}" in said
+        assert f"2 still need key {self.old_id}" in said
+        call_command("privacy", "rekey")
+        assert f"key {self.new_id}: 1 in Redis, 1 in quarantine renewed" in capsys.readouterr().out
+        self.patch.setenv(seal.ENV, self.second)
+        call_command("doctor")
+        assert self.old_id not in capsys.readouterr().out
+        assert api.post(f"/jobs/{waits}/reveal", {"reason": "r"}).json()["args"] == [MARK]
+        assert gate.snapshot()["queues"]["normal"]["bytes"] == gate.recount()["normal"]["bytes"]
+
+    def test_a_missing_key_is_a_fault_to_the_doctor(self, api, gate, capsys):
+        submit(api)
+        self.patch.setenv(seal.ENV, self.second)
+        with pytest.raises(CommandError):
+            call_command("doctor")
+        assert f"1 need key {self.old_id}" in capsys.readouterr().out
+        call_command("privacy", "rekey")
+        assert f"1 in redis still need {self.old_id}" in capsys.readouterr().out

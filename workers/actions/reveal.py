@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..models import QuarantinedJob
 from ..privacy.classes import DEFAULT_CLASS, handling_of
+from ..privacy.seal import keyring
 from ..quarantine.arguments import read_arguments
 from ..store import Store
 from .actor import Actor, NotPossible, Result
@@ -42,7 +43,13 @@ def execute(
     )
     unknown: dict[str, str] = {}
     args = kwargs = None
-    if not payload:
+    try:
+        payload = keyring().open(payload, operation_id)
+    except ValueError as fault:
+        payload, unknown["arguments"] = b"", str(fault)
+    if "arguments" in unknown:
+        pass
+    elif not payload:
         unknown["arguments"] = (job.payload_gone if job else "") or NOT_KEPT
     elif (found := read_arguments(payload)) is None:
         unknown["arguments"] = "the stored bytes are no message that can be read"

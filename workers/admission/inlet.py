@@ -20,8 +20,8 @@ from ..store import Offer, Store
 from ..store.commands import INLET_SUFFIXES
 from .messages import offer_from_message
 
-#: Refusals that waiting does not change.
-NEVER = frozenset({"size", "deadline", "duplicate", "coalescing"})  # a suspended tenant's stay on the list
+#: Refusals that waiting does not change. A suspended tenant's jobs stay on the list.
+NEVER = frozenset({"size", "deadline", "duplicate", "coalescing", "encryption"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..exceptions import OfferError
 from ..privacy.classes import PAYLOAD_CLASSES, is_payload_class
+from ..privacy.seal import keyring
 from ..states import DEFAULT_TENANT
 from ..store.offers import Offer
 from . import envelope
@@ -92,7 +93,9 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
         id=op_id,
         task=task,
         queue=queue,
-        payload=json.dumps(small, separators=(",", ":"), default=_encode).encode("utf-8", "surrogatepass"),
+        payload=keyring().seal(
+            json.dumps(small, separators=(",", ":"), default=_encode).encode("utf-8", "surrogatepass"), op_id
+        ),
         tenant=tenant,
         cost_ms=_whole(facts, "cost_ms"),
         delay_ms=delay_ms,

@@ -11,6 +11,7 @@ from django.db import DataError, Error, transaction
 from ..models import JournalEntry, QuarantinedJob
 from ..privacy.classes import handling_of
 from ..privacy.redact import scrub_text
+from ..privacy.seal import key_id_of
 from ..quarantine.arguments import describe_arguments, storable
 from ..quarantine.bounds import Held, choose_dropped
 from ..quarantine.fingerprint import fingerprint
@@ -86,7 +87,8 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
     message = storable(scrub_text(record.message))
     traceback = storable(scrub_text(record.traceback[-TRACEBACK_CHARS:]))
     payload, gone = record.payload, ""
-    if handling_of(record.payload_class).needs_encryption:
+    key_id = key_id_of(payload) or ""
+    if handling_of(record.payload_class).needs_encryption and not key_id:
         payload, gone = b"", "a secret payload is not kept in clear"
     return QuarantinedJob(
         op_id=record.id,
@@ -100,7 +102,8 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
         payload=payload,
         payload_class=record.payload_class,
         payload_gone=gone,
-        args_text=storable(describe_arguments(record.payload, record.payload_class)),
+        key_id=key_id[:8],
+        args_text=storable(describe_arguments(record.payload, record.payload_class, record.id)),
         tags=[storable(tag) for tag in record.tags],
         attempts=record.attempts,
         deliveries=record.deliveries,

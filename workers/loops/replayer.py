@@ -112,19 +112,12 @@ class Replayer:
             if late and not batch.override_expired:
                 settle(batch, item, ReplayItem.SKIPPED, detail="its replay_until has passed")
                 continue
-            offer = make_offer(
-                batch_id=batch.pk,
-                op_id=job.op_id,
-                task=job.task,
-                queue=job.queue,
-                tenant=job.tenant,
-                payload=bytes(job.payload),
-                replay_until_at_ms=job.replay_until_at_ms,
-                payload_class=job.payload_class,
-                tags=job.tags,
-            )
+            try:
+                offer, sealed = offer_of(batch, job), ""
+            except ValueError as fault:
+                offer, sealed = None, str(fault)
             if offer is None:
-                why = job.payload_gone or "its message cannot be read, so it cannot be run"
+                why = sealed or job.payload_gone or "its message cannot be read, so it cannot be run"
                 self._count_failure(batch, pace, item, why)
             else:
                 offers.append((item, offer))
@@ -172,6 +165,20 @@ class Replayer:
                 fresh.note = note
             fresh.save()
         log.info("%s of %d jobs by %s: %s, %d done", batch.verb, fresh.total, batch.by, state, fresh.done)
+
+
+def offer_of(batch: ReplayBatch, job: QuarantinedJob) -> Offer | None:
+    return make_offer(
+        batch_id=batch.pk,
+        op_id=job.op_id,
+        task=job.task,
+        queue=job.queue,
+        tenant=job.tenant,
+        payload=bytes(job.payload),
+        replay_until_at_ms=job.replay_until_at_ms,
+        payload_class=job.payload_class,
+        tags=job.tags,
+    )
 
 
 def settle(batch: ReplayBatch, item: ReplayItem, state: str, *, new_id: str = "", detail: str = "") -> bool:

@@ -20,6 +20,7 @@ class QuarantinedJob(models.Model):
     traceback = models.TextField(blank=True)
     payload = models.BinaryField(default=bytes)  # as it was sent; never unpickled
     payload_class = models.CharField(max_length=10, default=DEFAULT_CLASS)
+    key_id = models.CharField(max_length=8, blank=True, default="", db_index=True)  # "": in clear
     payload_gone = models.CharField(max_length=200, blank=True, default="")  # why the payload is not here
     args_text = models.TextField(blank=True)  # as it may be shown unasked: redacted by class and name
     tags = models.JSONField(default=list)

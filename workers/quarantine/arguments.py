@@ -8,15 +8,20 @@ from typing import Any
 
 from ..privacy.classes import handling_of
 from ..privacy.redact import REDACTED, render_arguments, scrub_text
+from ..privacy.seal import keyring
 
 SHOWN_CHARS = 4_000
 READ_BYTES = 2_000_000  # a larger body is shown as its beginning
 
 
-def describe_arguments(payload: bytes, payload_class: str) -> str:
+def describe_arguments(payload: bytes, payload_class: str, op_id: str = "") -> str:
     """args and kwargs as JSON, redacted; of what is no message the text, where its class shows values."""
     if not payload:
         return ""
+    try:
+        payload = keyring().open(payload, op_id)
+    except ValueError:
+        return REDACTED  # its key is not here, or it is not what was sealed
     found = read_arguments(payload)
     if found is not None:
         return cut(render_arguments(*found, payload_class))

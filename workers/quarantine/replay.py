@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..admission.messages import kept_downstream
+from ..privacy.seal import keyring
 from ..store import Offer
 
 #: A retry counter or an expiry that ran out before would end the replay at once.
@@ -57,14 +58,20 @@ def make_offer(
     payload_class: str | None = None,
     tags: Sequence[str] = (),
 ) -> Offer | None:
-    renewed = renew_payload(payload)
+    """The offer of a replay; None where the stored message cannot be read.
+
+    Raises:
+        ValueError: it cannot be decrypted here; the message says which key it needs.
+    """
+    new_id, keys = replay_id(batch_id, op_id), keyring()
+    renewed = renew_payload(keys.open(payload, op_id))
     if renewed is None:
         return None
     return Offer(
-        id=replay_id(batch_id, op_id),
+        id=new_id,
         task=task,
         queue=queue,
-        payload=renewed,
+        payload=keys.seal(renewed, new_id),
         tenant=tenant,
         replay_of=op_id,
         replay_until_at_ms=replay_until_at_ms,

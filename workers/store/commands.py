@@ -80,6 +80,15 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedPage:
+    """``counts``: payloads by the name of their key ("" in clear); ``after`` "0": all were seen."""
+
+    after: str
+    counts: dict[str, int]
+    others: list[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Erased:
     """``place``: waiting, delayed, spilled, running, held, settled, again or unknown (see erase.lua)."""
 
@@ -478,6 +487,18 @@ class Store:
             return []
         _, rows = self._run("erase", receipt, *ids)
         return [Erased(row[0], row[1], row[2], row[3], row[4] or None) for row in _rows(rows)]
+
+    # encryption
+
+    def count_keys(self, cursor: str, *, current: str = "", count: int = 500) -> SealedPage:
+        """With which keys stored payloads are encrypted; ``current`` asks for those of other keys."""
+        head = f"sg1:{current}:" if current else ""
+        _, after, counts, others = self._run("sealed", cursor, count, head)
+        return SealedPage(str(after), dict(counts or {}), _rows(others))
+
+    def swap_payload(self, field: str, old: bytes, new: bytes) -> bool:
+        """Replaces a stored payload, unless it changed meanwhile."""
+        return bool(self._run("swap_payload", field, old, new)[1] == "swapped")
 
     # monitor
 

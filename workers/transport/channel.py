@@ -24,6 +24,7 @@ from ..admission import envelope
 from ..admission.messages import offer_from_message
 from ..exceptions import StoreUnavailable
 from ..limits.producer import Producer
+from ..privacy.seal import MissingKey, keyring
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
 from ..store.commands import parse_claim
@@ -312,7 +313,7 @@ class GateChannel(_Base):
     @staticmethod
     def _message_of(job: Claimed, held: Held, holdings: Holdings) -> dict[str, Any] | None:
         try:
-            small = json.loads(job.payload)
+            small = json.loads(keyring().open(job.payload, job.id))
             return envelope.restore(
                 small,
                 op_id=job.id,
@@ -322,6 +323,12 @@ class GateChannel(_Base):
                 epoch=job.epoch,
                 payload_class=job.payload_class,
             )
+        except MissingKey as exc:
+            # Replayed once the key is there: the worker lives, and so does the job.
+            held.quarantine_reason = "missing_key"
+            note_error(held, type(exc).__name__, str(exc))
+            holdings.settle(held, "failed")
+            return None
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             held.quarantine_reason = "undecodable"
             note_error(held, type(exc).__name__, "the stored message cannot be read")

@@ -138,6 +138,8 @@ def raise_refusal(verdict: Verdict) -> None:
     """Raises the refusal that a verdict holds, if it holds one."""
     if not verdict.accepted:
         detail = say_figures(verdict)
+        if verdict.reason == "encryption":
+            detail = "a secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too"
         refusal = AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
         refusal.block_s = verdict.block_s
         raise refusal

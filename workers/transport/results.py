@@ -8,9 +8,12 @@ from typing import Any
 from celery.backends.redis import RedisBackend
 
 from ..privacy.classes import handling_of
+from ..privacy.seal import keyring
 
 #: Longest stored result in characters of JSON; what is longer is named, not kept.
 MAX_RESULT = 1_048_576
+#: What a sealed result is bound to; the backend is not told whose it encodes.
+RESULT = "result"
 
 #: KEYS 1 result key. ARGV 1 seconds it is kept (0 = for good), 2 value. The removal first lets a full
 #: Redis store it: the result of accepted work is part of that work.
@@ -26,8 +29,9 @@ return 1
 class ResultBackend(RedisBackend):
     """Celery's Redis backend, for ``result_backend = "sluicegate://..."``.
 
-    Differs in three things: a result is stored even when Redis is at its memory limit, one of more than a
-    megabyte is replaced by a note of its size, and one of a class that is kept for less goes sooner.
+    Differs in four things: a result is stored even when Redis is at its memory limit, one of more than a
+    megabyte is replaced by a note of its size, one of a class that is kept for less goes sooner, and with
+    payload keys it is encrypted.
     """
 
     _storing = threading.local()
@@ -40,6 +44,16 @@ class ResultBackend(RedisBackend):
             return super()._store_result(task_id, result, state, traceback, request=request, **kw)
         finally:
             self._storing.kept_s = None
+
+    def encode(self, data: Any) -> Any:
+        encoded = super().encode(data)
+        keys = keyring()
+        if not keys:
+            return encoded
+        return keys.seal(encoded.encode() if isinstance(encoded, str) else encoded, RESULT)
+
+    def decode(self, payload: Any) -> Any:
+        return super().decode(keyring().open(payload, RESULT) if isinstance(payload, bytes) else payload)
 
     def _set(self, key: Any, value: Any, expires: float | None = None) -> None:
         kept = self.expires if expires is None else expires

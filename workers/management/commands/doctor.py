@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
 from ...actions.gate import open_gate, redis_now_ms
+from ...actions.rekey_payloads import read_needed
 from ...exceptions import StoreUnavailable
 from ...store import Store
 from ...store.durability import find_unmet
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         store = open_gate()
         findings = []
         try:
-            for check in (check_redis, check_clock, check_policies, check_workers, check_counts):
+            for check in (check_redis, check_clock, check_policies, check_workers, check_counts, check_keys):
                 findings += list(check(store))
         except StoreUnavailable as fault:
             findings.append(Finding("fault", "redis", f"{fault}; check SLUICEGATE_REDIS_URL"))
@@ -119,6 +120,28 @@ def check_counts(store: Store) -> Iterator[Finding]:
                 break
         else:
             yield Finding("note", "counts", f"{queue}: too busy to recount; run it again when it is quieter")
+
+
+def check_keys(store: Store) -> Iterator[Finding]:
+    """Which keys are in use, and how many payloads still need another than the first."""
+    found = read_needed(store)
+    ids = found["ids"]
+    if not ids and not found["needed"]:
+        yield Finding("ok", "payloads", "not encrypted (SLUICEGATE_PAYLOAD_KEYS is not set)")
+        return
+    if ids:
+        others = f"; also opens {', '.join(ids[1:])}" if ids[1:] else ""
+        yield Finding("ok", "payloads", f"encrypted with key {ids[0]}{others}")
+    for key, number in sorted(found["needed"].items()):
+        if key not in ids:
+            yield Finding(
+                "fault", "payloads", f"{number} need key {key}, which is not configured here; add it"
+            )
+        elif key != ids[0]:
+            text = f"{number} still need key {key}; it may go once they are drained, or after privacy rekey"
+            yield Finding("note", "payloads", text)
+    if ids and found["clear"]:
+        yield Finding("note", "payloads", f"{found['clear']} are stored in clear; run privacy rekey")
 
 
 def check_database() -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Delete by tag or tenant, and read the receipts, from the command line."""
+"""Delete by tag or tenant, read the receipts, and renew the encryption, from the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ...actions import delete_payloads
+from ...actions import delete_payloads, rekey_payloads
 from ...actions.actor import Actor, NotPossible
 from ...actions.gate import open_gate
 from ...exceptions import StoreUnavailable
@@ -16,7 +16,9 @@ from ...models import Deletion
 
 
 class Command(BaseCommand):
-    help = "Delete what jobs about a person (a tag) or a tenant carry, and show the receipts."
+    help = (
+        "Delete what jobs about a person (a tag) or a tenant carry; renew the encryption of what is stored."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -25,6 +27,11 @@ class Command(BaseCommand):
         order.add_argument("--tenant")
         order.add_argument("--reason", required=True, help="kept in the receipt")
         verbs.add_parser("receipts", help="deletions, newest first, a JSON document a line")
+
+        rekey = verbs.add_parser(
+            "rekey", help="encrypt what is stored with the first of SLUICEGATE_PAYLOAD_KEYS"
+        )
+        rekey.add_argument("--reason", default="", help="kept in the journal")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -43,6 +50,20 @@ class Command(BaseCommand):
             reason=options["reason"],
         )
         self.stdout.write(f"ordered; receipt {result.target}")
+
+    def _rekey(self, options: dict[str, Any]) -> None:
+        actor = Actor(getpass.getuser(), "admin", "cli")
+        data = rekey_payloads.execute(actor, store=open_gate(), reason=options["reason"]).data
+        done = data["changed"]
+        self.stdout.write(
+            f"key {data['key']}: {done['redis']} in Redis, {done['quarantine']} in quarantine renewed"
+        )
+        for place, counts in data["left"].items():
+            for key, number in sorted(counts.items()):
+                if key != data["key"]:
+                    self.stdout.write(
+                        f"{number} in {place} still {'in clear' if key == 'in clear' else f'need {key}'}"
+                    )
 
     def _receipts(self, options: dict[str, Any]) -> None:
         for row in Deletion.objects.all()[:100]:

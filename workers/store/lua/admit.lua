@@ -149,12 +149,13 @@ end
 -- so each takes the next place in a line of promised returns. The line is as long as twice what
 -- draining all that waits would take, at least two seconds; who finds it full begins it anew, so that
 -- a crowd is spread over its length and does not return in one moment.
+local NO_TIME_HELPS = {size = true, suspended = true, revoked = true, encryption = true, coalescing = true}
 local function retry_after(q, v, reason)
   if reason == 'mode' or reason == 'unavailable' then
     if v.till then return math.max(1000, v.till - now) end
     return reason == 'mode' and 10000 or 5000
   end
-  if reason == 'size' or reason == 'suspended' or reason == 'revoked' or reason == 'coalescing' then return 60000 end
+  if NO_TIME_HELPS[reason] then return 60000 end
   local rate = tonumber(redis.call('HGET', root .. 'model:' .. q, 'service_rate_per_s') or 0)
   local step, base = 50, 2000
   if rate > 0 then step = 1000 / rate; base = math.min(step, 150000) end
@@ -264,6 +265,7 @@ for _, o in ipairs(offers) do
         take_off(v, old, 1)
       end
       if v.barred and not exempt then reason = barred_by(o.n, o.k) end
+      if not reason and not exempt and is_bare_secret(o, v.policy) then reason = 'encryption' end
       if not reason then reason, value, bound = bound_passed(o, q, v, cost) end
       if v.policy.rate_limits and not exempt and (not reason or SHEDS[reason]) then
         limited, wait = rate_passed(o, q, v.policy)

@@ -14,3 +14,8 @@ local function inherit(rec, parent)
   rec.tg = rec.tg or parent.tg
   rec.k = rec.k or parent.k
 end
+
+-- A secret payload is taken only as ciphertext (workers/privacy/seal.py).
+local function is_bare_secret(o, policy)
+  return (o.pc or policy.payload_class) == 'secret' and string.sub(o.payload, 1, 4) ~= 'sg1:'
+end
