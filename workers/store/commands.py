@@ -16,6 +16,9 @@ from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
 from ..states import CREDITS, DEFAULT_QUEUE, TOTALS
 from . import durability, health, keys, scripts
+from ..privacy.seal import keyring
+from ..states import DEFAULT_QUEUE, TOTALS
+from . import durability, keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable
 from .offers import Grant, Offer, Verdict, parse_verdict, read_grant
@@ -598,7 +601,18 @@ class Store:
     ) -> str | None:
         """Moves an unreadable message from an inlet to quarantine; its new id, None if it was gone."""
         op_id = str(uuid.uuid4())
-        args = (key, tail, op_id, queue, "default", "(unreadable)", "undecodable", error_type, message[:2000])
+        args: tuple[Any, ...] = (
+            key,
+            tail,
+            op_id,
+            queue,
+            "default",
+            "(unreadable)",
+            "undecodable",
+            error_type,
+            message[:2000],
+        )
+        args += (keyring().seal(tail, op_id),)
         return op_id if self._run("hold", *args)[1] == "held" else None
 
     def read_quarantine_spool(self, limit: int = 100) -> list[QuarantinedRecord]:
