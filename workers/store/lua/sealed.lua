@@ -4,7 +4,7 @@
 -- Reply msgpack {now, next cursor ("0" = all were seen), {key or "": how many}, ids whose payload begins otherwise}
 -- Cost  O(about that many), whatever their size.
 -- @include base
-local found = redis.call('HSCAN', root .. 'payloads', ARGV[1], 'COUNT', ARGV[2])
+local found = redis.call('HSCAN', payloads_key, ARGV[1], 'COUNT', ARGV[2])
 local counts, others = {}, {}
 for i = 1, #found[2], 2 do
   local id, payload = found[2][i], found[2][i + 1]

@@ -6,8 +6,8 @@
 -- @include base
 redis.call('DEL', root .. 'nothing')
 local field, more = ARGV[1], #ARGV[3] - #ARGV[2]
-if redis.call('HGET', root .. 'payloads', field) ~= ARGV[2] then return cmsgpack.pack({now, 'gone'}) end
-redis.call('HSET', root .. 'payloads', field, ARGV[3])
+if redis.call('HGET', payloads_key, field) ~= ARGV[2] then return cmsgpack.pack({now, 'gone'}) end
+redis.call('HSET', payloads_key, field, ARGV[3])
 local id = string.match(field, '^(.*):next$') or field
 local rec = more ~= 0 and read_record(id)
 if rec then
@@ -18,7 +18,7 @@ if rec then
     bump(rec.q, rec.n, 'spilled_bytes', more)
   else
     rec.b = rec.b + more
-    if rec.s == 'waiting' or rec.s == 'blocked' or rec.s == 'delayed' then bump(rec.q, rec.n, 'bytes', more) end
+    if rec.s == 'waiting' or rec.s == 'blocked' or rec.s == 'parked' or rec.s == 'delayed' then bump(rec.q, rec.n, 'bytes', more) end
   end
   write_record(id, rec)
 end
