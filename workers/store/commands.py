@@ -14,11 +14,9 @@ import redis
 from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
+from ..privacy.seal import keyring
 from ..states import CREDITS, DEFAULT_QUEUE, TOTALS
 from . import durability, health, keys, scripts
-from ..privacy.seal import keyring
-from ..states import DEFAULT_QUEUE, TOTALS
-from . import durability, keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable
 from .offers import Grant, Offer, Verdict, parse_verdict, read_grant
