@@ -145,6 +145,27 @@ def test_what_runs_already_counts_once_a_downstream_is_made(gate: SteppedStore) 
     assert len(gate.claim("a", ["normal"], 3)) == 1
 
 
+def test_a_call_whose_record_was_deleted_by_hand_is_taken_back(gate: SteppedStore) -> None:
+    publish(gate, {"normal": {"downstream": "bank", "max_in_flight_per_task": {"t": 1}}})
+    make(gate, initial=1)
+    gate.admit([offer(1), offer(2)])
+    lost = gate.claim("a", ["normal"], 1)[0]
+    record = gate.client.hget(gate.root + "ops", lost.id)
+    gate.client.hdel(gate.root + "ops", lost.id)
+    gate.step(60_000)
+    gate.reap(10)
+    assert gate.claim("a", ["normal"], 1) == []
+    gate.sweep(["normal"])
+    assert row(gate)["in_flight"] == 0
+    assert [job.id for job in gate.claim("a", ["normal"], 1)] == ["normal-2"]
+    # What was deleted is put back, so that the rest can be recounted.
+    assert record is not None
+    gate.client.hset(gate.root + "ops", lost.id, record)
+    gate.client.zadd(gate.root + "leases", {lost.id: 1})
+    gate.client.sadd(gate.root + "calls:bank", lost.id)
+    gate.client.sadd(gate.root + "running:normal|t", lost.id)
+
+
 def test_a_lowered_maximum_holds_at_once_and_a_removed_downstream_lets_all_go(gate: SteppedStore) -> None:
     make(gate, initial=8)
     gate.admit([offer(n) for n in range(20)])

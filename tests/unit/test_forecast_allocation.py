@@ -34,6 +34,15 @@ def test_reserved_slots_are_kept_free_for_their_queue() -> None:
     assert given["bulk"] == 2
 
 
+def test_queues_behind_one_downstream_share_what_it_takes_at_a_time() -> None:
+    behind = {"downstream": "bank", "calls": 3.0}
+    given = allocate(
+        [busy("normal", weight=3, **behind), busy("bulk", weight=1, **behind), busy("free")], total=10
+    )
+    assert given["normal"] + given["bulk"] == pytest.approx(3)
+    assert given["free"] == pytest.approx(7)
+
+
 def test_a_cap_on_in_flight_holds() -> None:
     assert allocate([busy("bulk", cap=3)], total=10)["bulk"] == 3
 

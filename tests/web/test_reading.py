@@ -59,6 +59,26 @@ def test_metrics_count_what_is_odd(api, gate, frame):
         assert f'sluicegate_anomalies_total{{kind="{kind}",queue="normal"}} {number}' in text
 
 
+def test_metrics_of_a_downstream_say_its_limit_and_latencies_with_and_without_the_wait(api, gate, frame):
+    frame["downstreams"] = [
+        {
+            **dict.fromkeys(("answered", "dropped", "cuts", "raises"), 3),
+            "name": "bank",
+            "limit": 4,
+            "in_flight": 2,
+            "latency_ms": {"p50": 100, "p95": 150, "p99": 200},
+            "gated_ms": {"p50": 1100, "p95": 2000, "p99": None},
+        }
+    ]
+    gate.put_frame(json.dumps(frame))
+    text = api.client.get("/metrics").content.decode()
+    assert 'sluicegate_downstream_limit{downstream="bank"} 4.0' in text
+    assert 'sluicegate_downstream_dropped_total{downstream="bank"} 3.0' in text
+    assert 'sluicegate_downstream_latency_seconds{downstream="bank",quantile="0.5"} 0.1' in text
+    assert 'sluicegate_downstream_gated_seconds{downstream="bank",quantile="0.5"} 1.1' in text
+    assert 'sluicegate_downstream_gated_seconds{downstream="bank",quantile="0.99"}' not in text
+
+
 def test_metrics_of_a_dead_monitor_are_absent_with_a_rising_age(api, frame, gate):
     frame["at_ms"] -= 60_000
     gate.put_frame(json.dumps(frame))

@@ -6,7 +6,7 @@ import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import msgpack
 import redis
@@ -141,7 +141,7 @@ class Store:
     @classmethod
     def from_url(
         cls, url: str, gate: str = "main", *, timeout_s: float = TIMEOUT_S, wait_replicas: int = 0
-    ) -> Store:
+    ) -> Self:
         """A store by URL; see ``connections.open_client`` for the schemes."""
         return cls(open_client(url, timeout_s=timeout_s), gate, wait_replicas=wait_replicas)
 

@@ -1,9 +1,9 @@
 -- sweep: removes what has outlived its use: settled records, tombstones, unused links, silent workers and
--- producers, idle tenants; and lets the keys go on whose first job is gone.
+-- producers, idle tenants; lets the keys go on whose first job is gone, and takes back what no lease holds.
 -- KEYS  1 root of the gate
 -- ARGV  1 how many of each at most   2.. queue names
 -- Reply msgpack {now, how many were removed}
--- Cost  O(most x queues).
+-- Cost  O(most x queues + downstreams).
 -- @include base
 -- @include credits
 local most, removed = tonumber(ARGV[1]), 0
@@ -48,8 +48,16 @@ local function mend_key(q, member)
   let_next_pass(first or '', {q = q, n = n, ok = string.sub(rest, tonumber(size) + 2)})
   removed = removed + 1
 end
+-- Who holds a call or a place of a task without a lease: its record was deleted from under the gate.
+local function mend_holders(key)
+  for _, id in ipairs(redis.call('SRANDMEMBER', key, 100)) do
+    if not redis.call('ZSCORE', root .. 'leases', id) then removed = removed + redis.call('SREM', key, id) end
+  end
+end
+for _, d in ipairs(redis.call('HKEYS', root .. 'downstreams')) do mend_holders(root .. 'calls:' .. d) end
 for i = 2, #ARGV do
   local q = ARGV[i]
+  for task in pairs(policy_or_default(q).max_in_flight_per_task or {}) do mend_holders(root .. 'running:' .. q .. '|' .. task) end
   for _, member in ipairs(redis.call('ZRANGE', root .. 'blocked:' .. q, 0, 99)) do mend_key(q, member) end
   removed = removed + expire_grants(q, most)
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
