@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
@@ -242,3 +243,68 @@ def test_the_chain_of_buffers_adds_up_and_running_is_never_more_than_in_flight()
     }  # fmt: skip
     assert frame["buffers"]["door"] == 4
     assert frame["buffers"]["sum"] == 21
+
+
+def test_what_is_spilled_stands_outside_the_bounds_and_a_full_spill_is_at_its_bound() -> None:
+    policies = {"normal": {**POLICY, "max_count": 10, "on_full": "spill", "spill_max_count": 5}}
+    queue = make_queue(depth=4, delayed=5, bytes=40)
+    queue |= {"spilled": 5, "spilled_bytes": 50, "spill_oldest_at_ms": START_MS - 7_000}
+    row = frame_of(history_of(make_snapshot(0, {"normal": queue}, policies=policies)))["queues"][0]
+    assert (row["delayed"], row["spilled"]) == (5, 5)
+    assert (row["spill"]["count"], row["spill"]["bytes"], row["spill"]["oldest_age_ms"]) == (5, 50, 7_000)
+    assert (row["state"], row["full_bound"]) == ("at_bound", "spill")
+    queue |= {"spilled": 4, "delayed": 4}
+    frame = frame_of(history_of(make_snapshot(0, {"normal": queue}, policies=policies)))
+    check(frame)
+    assert frame["queues"][0]["state"] == "in_bounds"  # four wait, and what is spilled takes no room
+
+
+def test_a_key_that_holds_work_back_is_named_with_its_holder() -> None:
+    held = {"key": "account", "tenant": "t", "holder": "one", "waiting": 3, "oldest_at_ms": START_MS - 9_000}
+    leased = {
+        "holder_state": "leased",
+        "holder_epoch": 7,
+        "holder_worker": "w1",
+        "holder_since_at_ms": START_MS - 500,
+    }
+    gone = dict.fromkeys(("holder_state", "holder_epoch", "holder_worker", "holder_since_at_ms"))
+    queue = make_queue(depth=3) | {"blocked_keys": [held | leased, held | gone], "blocked_keys_known": 2}
+    frame = frame_of(history_of(make_snapshot(0, {"normal": queue})))
+    check(frame)
+    first, second = frame["queues"][0]["blocked_keys"]
+    assert (first["holder_phase"], first["epoch"], first["held_ms"], first["oldest_age_ms"]) == (
+        "in flight",
+        7,
+        500,
+        9_000,
+    )
+    assert (second["holder_phase"], second["held_ms"]) == ("gone", None)
+
+
+def test_an_open_alert_says_what_its_measure_is_now_beside_what_it_was() -> None:
+    alerts = [
+        {"measure": "depth", "queue": "normal", "value": 90.0, "threshold": 50},
+        {"measure": "quarantine_count", "queue": None, "value": 30.0, "threshold": 20},
+        {"measure": "depth", "queue": "gone", "value": 1.0, "threshold": 1},
+    ]
+    facts = DatabaseFacts(quarantine=FACTS.quarantine, alerts=alerts)
+    frame = frame_of(history_of(make_snapshot(0, {"normal": make_queue(depth=12)})), facts=facts)
+    assert [(item["value"], item["now"]) for item in frame["alerts"]["items"]] == [
+        (90.0, 12.0),
+        (30.0, 0.0),
+        (1.0, None),
+    ]
+
+
+def test_the_sentence_is_made_anew_when_the_direction_of_a_queue_changes() -> None:
+    policies = {"normal": {**POLICY, "max_count": 10}}
+    first, second = (
+        history_of(make_snapshot(at, {"normal": make_queue(depth=20)}, policies=policies)) for at in (0, 1)
+    )
+    _, memory = frame_and_memory(first)
+    assert memory.verdict is not None
+    held = replace(memory, verdict=replace(memory.verdict, headline="normal is growing."))
+    assert frame_and_memory(second, memory=held)[0]["verdict"]["headline"] == "normal is growing."
+    *rest, (name, state, _) = memory.verdict_key
+    turned = replace(held, verdict_key=(*rest, (name, state, "growing")))
+    assert "growing" not in frame_and_memory(second, memory=turned)[0]["verdict"]["headline"]
