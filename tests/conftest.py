@@ -56,8 +56,10 @@ CHROMIUM_FLAGS = [
 ]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("soak") and "soak" not in (config.option.markexpr or ""):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: -m soak"))
         if {"page", "browser"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.browser)
     # Playwright leaves an event loop running in this thread, where asgiref would refuse to work.

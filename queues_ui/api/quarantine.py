@@ -27,6 +27,7 @@ from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
 router = Router(tags=["quarantine"])
 FAULTS = dict.fromkeys((401, 403, 404, 409, 422, 503), ProblemDocument)
 LONGEST_LINE = 500
+MOST_FOUND = 10_000  # by a search of text
 
 
 @router.get("/quarantine", auth=Scope("read"), response={200: dict, **FAULTS})
@@ -46,7 +47,10 @@ def search(
     before: int | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """Newest first. `state` is held by default; `state=all` shows those replayed and discarded too."""
+    """Newest first. `state` is held by default; `state=all` shows those replayed and discarded too.
+
+    A `search` finds the newest 10,000; where there are more, `capped` is true and the sums are of those.
+    """
     wanted = {
         "state": None if state == "all" else state,
         "queue": queue,
@@ -61,13 +65,20 @@ def search(
         "until_ms": until_ms,
     }
     jobs = _seen_by(request.auth, filter_jobs(wanted))
-    sums = jobs.order_by().aggregate(count=Count("pk"), bytes=Sum("bytes"), oldest=Min("quarantined_at_ms"))
+    capped = False
+    if search:
+        # Text is found by reading every row: once, for the page, the sums and the causes alike.
+        keys = list(jobs.order_by("-pk").values_list("pk", flat=True)[: MOST_FOUND + 1])
+        capped = len(keys) > MOST_FOUND
+        jobs = QuarantinedJob.objects.filter(pk__in=keys[:MOST_FOUND])
+    sums = jobs.order_by().aggregate(count=Count("*"), bytes=Sum("bytes"), oldest=Min("quarantined_at_ms"))
     found, cursor = page_of(jobs.defer("payload", "traceback"), before=before, limit=limit)
     return page_document(
         "jobs",
         [show_line(job) for job in found],
         cursor,
         count=sums["count"],
+        **({"capped": True} if capped else {}),
         bytes=sums["bytes"] or 0,
         oldest_at_ms=sums["oldest"],
         causes=_causes(jobs),
@@ -197,7 +208,7 @@ def _causes(jobs: Any) -> list[dict[str, Any]]:
     groups = (
         jobs.order_by()
         .values("fingerprint", "task", "error_type", "reason")
-        .annotate(count=Count("pk"), first=Min("quarantined_at_ms"), last=Max("quarantined_at_ms"))
+        .annotate(count=Count("*"), first=Min("quarantined_at_ms"), last=Max("quarantined_at_ms"))
         .order_by("-count", "fingerprint")[:20]
     )
     return [

@@ -28,6 +28,7 @@ TREND_STEPS, TREND_STEP_MS = 12, 300_000  # an hour in steps of five minutes
 TREND_ROWS = 5_000  # of the last hour; beyond it the trend is a lower bound
 LABEL_CHARS = 160
 STALE_AFTER_S = 15.0
+RESTS, LONGEST_REST_S = 9, 8.0  # a reading that takes long is made seldom: a tenth of the time at most
 
 
 class Facts:
@@ -37,9 +38,13 @@ class Facts:
         self.health = health or DatabaseHealth()
         self._facts = DatabaseFacts(unknown="not read yet")
         self._read_at = 0.0
+        self._rest_until = 0.0
         self._promises: list[Point] | None = None
 
     def tick(self) -> bool:
+        began = time.monotonic()
+        if began < self._rest_until:
+            return False
         try:
             with self.health.attempt(READING):
                 now_ms = int(time.time() * 1000)
@@ -47,6 +52,7 @@ class Facts:
                     self._promises = read_points(now_ms)
                 self._facts = replace(read_facts(now_ms), promises=self._promises)
             self._read_at = time.monotonic()
+            self._rest_until = self._read_at + min(LONGEST_REST_S, RESTS * (self._read_at - began))
         except Error as exc:
             log.warning("the database was not read: %s", exc)
         return False
@@ -111,7 +117,7 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
             "oldest_at_ms": row["oldest"],
         }
         for row in held.values("queue").annotate(
-            n=Count("id"), size=Sum("bytes"), oldest=Min("quarantined_at_ms")
+            n=Count("*"), size=Sum("bytes"), oldest=Min("quarantined_at_ms")
         )
     }
     oldest = [part["oldest_at_ms"] for part in by_queue.values() if part["oldest_at_ms"] is not None]
@@ -129,7 +135,7 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
 
 def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
     top = list(
-        held.values("fingerprint").annotate(n=Count("id")).order_by("-n", "fingerprint")[:CAUSES_SHOWN]
+        held.values("fingerprint").annotate(n=Count("*")).order_by("-n", "fingerprint")[:CAUSES_SHOWN]
     )
     if not top:
         return []
@@ -143,8 +149,13 @@ def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
         trends[name][min(TREND_STEPS - 1, max(0, (at_ms - since_ms) // TREND_STEP_MS))] += 1
     causes = []
     for row in top:
-        one = held.filter(fingerprint=row["fingerprint"]).order_by("-quarantined_at_ms")
-        job = one.values("task", "queue", "reason", "error_type", "message", "payload_class").first()
+        # The newest by the index alone, and then that one row: rows are wide.
+        newest = held.filter(fingerprint=row["fingerprint"]).order_by("-quarantined_at_ms").values("pk")[:1]
+        job = (
+            QuarantinedJob.objects.filter(pk=newest)
+            .values("task", "queue", "reason", "error_type", "message", "payload_class")
+            .first()
+        )
         if job is None:
             continue
         said = job["message"] if handling_of(job["payload_class"]).error_text else ""

@@ -39,8 +39,16 @@ class QuarantinedJob(models.Model):
 
     class Meta:
         ordering = ["-quarantined_at_ms", "-id"]
+        # Rows are wide (payload, traceback): what is summed over many of them is read from these alone.
         indexes = [
-            models.Index(fields=["state", "queue", "quarantined_at_ms"], name="quarantine_state_queue_at")
+            models.Index(
+                fields=["state", "queue", "quarantined_at_ms", "bytes"], name="quarantine_state_queue_sums"
+            ),
+            models.Index(
+                fields=["state", "fingerprint", "task", "error_type", "reason", "quarantined_at_ms"],
+                name="quarantine_causes",
+            ),
+            models.Index(fields=["state"], name="quarantine_state"),  # in the order of the pages
         ]
 
     @property
