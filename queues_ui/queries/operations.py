@@ -86,6 +86,8 @@ def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]
         "degraded_from": operation.degraded_from,
         "refused_by": operation.refused_by,
         "ordering_key": operation.ordering_key,
+        "downstream": operation.downstream,
+        "held_back_by": operation.held_back_by,
         "result": None,
         "error": _capped_error(redact_error(operation.error, operation.payload_class)),
         "unknown": {"args_text": "not kept after the job has ended"},

@@ -58,7 +58,8 @@ function draw(frame, state) {
     setAttr(row.node, "aria-selected", k.name === current ? "true" : null);
     const full = d && d.state === "at_limit";
     const word = state !== "live" ? `last ${clock(frame.at_ms)}` : !d ? "not sampled yet" : full ? "at its limit" : "open";
-    swap(row.state, word, () => [shape(state !== "live" || !d ? "dashed" : full ? "triangle" : "ring"), word]);
+    const late = d && d.mean_ms > d.target_ms;
+    swap(row.state, `${word}${late}`, () => [shape(state !== "live" || !d ? "dashed" : late ? "triangle" : "ring"), state === "live" && late ? `${word}, slower than its target` : word]);
     const of = (v) => (v ? [v.p50, v.p99] : [null, null]);
     const values = d ? [`${count(d.in_flight)} of ${count(d.limit)}`, `${wait(d.mean_ms)} of ${wait(d.target_ms)}`, ...of(d.latency_ms).map(wait), ...of(d.gated_ms).map(wait), rate(d.rates?.answered), rate(d.rates?.dropped), `${count(d.cuts)}, ${count(d.raises)}`] : Array(9).fill("\u2013");
     values.forEach((v, i) => setText(row.cells[i], v));

@@ -130,6 +130,41 @@ def test_set_aside_jobs_can_be_cancelled_purged_and_superseded(gate: SteppedStor
     assert gate.snapshot()["queues"]["bulk"]["parked"] == 0
 
 
+def test_where_all_was_set_aside_the_oldest_of_it_makes_room(gate: SteppedStore) -> None:
+    make(gate, "mail", initial=1)
+    gate.publish_policy("bulk", {"weight": 1, "max_count": 3, "on_full": "drop_oldest"}, version=2)
+    gate.admit([offer(n, "bulk", downstream="mail") for n in range(3)])
+    assert [job.id for job in gate.claim("a", ["bulk"], 5)] == ["bulk-0"]
+    assert gate.snapshot()["queues"]["bulk"]["parked"] == 2
+    assert gate.admit([offer(7, "bulk", downstream="mail")])[0].accepted  # there is room for one
+    gate.claim("a", ["bulk"], 5)
+    assert gate.admit([offer(8, "bulk", downstream="mail")])[0].accepted
+    first, second = (gate.read_operation(f"bulk-{n}") for n in (1, 2))
+    assert first is not None and second is not None
+    assert (first.status, second.status) == ("shed", "pending")
+
+
+def test_a_full_redis_goes_on_with_what_was_accepted(gate: SteppedStore) -> None:
+    gate.publish_policy("normal", {"downstream": "bank", "max_in_flight_per_task": {"t": 2}}, version=2)
+    make(gate, initial=3, window_ms=100)
+    make(gate, "mail", initial=1)
+    gate.admit([offer(n) for n in range(6)] + [offer(n, "bulk", downstream="mail") for n in range(4)])
+    gate.client.config_set("maxmemory", 1)
+    try:
+        done: list[str] = []
+        while len(done) < 10:
+            jobs = gate.claim("a", ["normal", "bulk"], 4)
+            assert jobs, done
+            gate.step(200)
+            assert gate.report_call(jobs[0].id, jobs[0].epoch, "success", took_ms=5) == "taught"
+            for job in jobs:
+                assert end(gate, job) == "settled"
+                done.append(job.id)
+    finally:
+        gate.client.config_set("maxmemory", 256 << 20)
+    assert len(set(done)) == 10
+
+
 def test_a_downstream_that_nobody_made_limits_nothing(gate: SteppedStore) -> None:
     gate.admit([offer(n, "bulk", downstream="nobody") for n in range(5)] + [offer(n) for n in range(5)])
     assert len(gate.claim("a", ["bulk", "normal"], 10)) == 10

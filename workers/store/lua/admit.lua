@@ -174,8 +174,14 @@ local replaced = {}
 local function shed_oldest(q, v, n, reason)
   local of = reason == 'tenant' and n or redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0)[1]
   local id = of and redis.call('ZRANGE', ready_key(q, of), 0, 0)[1]
+  if not id and (totals_of(q).now.parked or 0) > 0 then
+    -- All that waits was set aside: the oldest of the key that has waited longest.
+    local key = redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0)[1]
+    id = key and redis.call('ZRANGE', park_key(q, key), 0, 0)[1]
+  end
   local rec = id and read_record(id)
-  if not rec or replaced[id] or not withdraw(id, rec) then return false end
+  if not rec or replaced[id] or (reason == 'tenant' and rec.n ~= n) or not withdraw(id, rec) then return false end
+  of = rec.n
   finish(id, rec, 'shed')
   v.depth = v.depth - 1; v.cost_ms = v.cost_ms - rec.c; v.bytes = v.bytes - rec.b
   local t = v.tenants[of]
