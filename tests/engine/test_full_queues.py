@@ -293,6 +293,6 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_both_figures(store: Store
 def test_a_spilled_job_whose_data_is_deleted_ends_and_leaves_nothing(store: Store) -> None:
     store.publish_policy("normal", SPILL, version=2)
     ids = [v.id for v in admit(store, 6)]
-    assert [row.place for row in store.erase("receipt", [ids[5]])] == ["delayed"]
+    assert [row.place for row in store.erase("receipt", [ids[5]])] == ["spilled"]
     assert status(store, ids[5]) == "cancelled"
     assert store.read_payload(ids[5]) is None
