@@ -136,7 +136,7 @@ function drawSubmit(tasks) {
     if (start.from) body.replay_of = start.from;
     try {
       const answer = await post("/jobs", body);
-      done.replaceChildren(shape("ring"), ` ${answer.status} into ${answer.queue} at ${clock(answer.accepted_at_ms)} (${answer.durability}): `, h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(answer.operation_id)}/` }, answer.operation_id));
+      done.replaceChildren(shape(answer.status === "shed" ? "slash" : "ring"), answeredWords(answer), h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(answer.operation_id)}/` }, answer.operation_id));
       start = {};
       open(answer.operation_id);
     } catch (error) {
@@ -148,6 +148,13 @@ function drawSubmit(tasks) {
   h("div", { class: "wide" }, field("args", args, "JSON list")), h("div", { class: "wide" }, field("kwargs", kwargs, "JSON object")), h("div", { class: "wide acts" }, h("button", { type: "submit", class: "main" }, "Submit 1 job"), done), h("div", { class: "wide" }, fault));
   submitNode.replaceChildren(part("Submit a job", start.from ? `replays quarantined ${start.from}, once, with what stands here` : `${plural(tasks.length, "task")} known`, form));
   if (location.hash === "#submit") { submitNode.scrollIntoView(); task.focus(); }
+}
+
+/** What became of a submit, beside plain acceptance. @param {any} answer */
+function answeredWords(answer) {
+  if (answer.status === "shed") return ` dropped: ${answer.queue} was full (${answer.reason}) and drops what has no room: `;
+  const how = answer.degraded_from ? `, as a cheaper task: ${answer.degraded_from.queue} was full (${answer.degraded_from.reason})` : answer.phase === "spilled" ? ", into the spill until there is room" : "";
+  return ` ${answer.status} into ${answer.queue} at ${clock(answer.accepted_at_ms)} (${answer.durability})${how}: `;
 }
 
 /** The shown arguments of a held job, as far as they are JSON. @param {string|undefined} text */
