@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from workers.alerts.measures import read_values
+from workers.alerts.measures import queue_value, read_values
 from workers.alerts.rules import Rule, Watch, evaluate
+from workers.alerts.sentences import say_alert
 
 RULE = Rule(1, "normal-age", "normal", "oldest_age_s", 30.0, 15.0, 10.0)
 
@@ -80,3 +81,18 @@ def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
     assert values("quarantine_count") == {"": 4.0}
     assert values("quarantine_count", "b") == {"b": 0.0}
     assert values("quarantine_age_s", "a") == {"a": 9.0}
+
+
+def test_a_burn_rate_counts_only_where_both_windows_are_past_it() -> None:
+    rates = {"5m": 30.0, "1h": 16.0, "30m": 9.0, "6h": None}
+    row = {"objective": {"burn_rate": rates}}
+    assert queue_value("burn_rate_fast", row) == 16.0
+    assert queue_value("burn_rate_slow", row) is None
+    assert queue_value("burn_rate_fast", {"objective": None}) is None
+    rule = Rule(1, "promise", "", "burn_rate_fast", 14.4, 7.0, 0.0)
+    assert evaluate(rule, Watch(), queue_value("burn_rate_fast", row), now_ms=1)[1] == "fire"
+    said = say_alert("burn_rate_fast", "normal", 16.0, 14.4)
+    assert said == (
+        "normal: jobs miss the completion promise 16.0 times as fast as it allows, over the last 5 min and "
+        "the last hour; the rule says 14.4 times."
+    )
