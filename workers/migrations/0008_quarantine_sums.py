@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0006_downstreams'),
+        ('workers', '0007_payload_key'),
     ]
 
     operations = [
