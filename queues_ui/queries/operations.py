@@ -14,7 +14,7 @@ from workers.quarantine.arguments import describe_arguments
 from workers.store import Operation, Store
 from workers.transport.results import RESULT
 
-from ..access.desk import desk
+from ..access.desk import DatabaseAway, desk
 from .engine import celery_app
 
 log = logging.getLogger(__name__)
@@ -46,11 +46,25 @@ def find_operation(
         if shown["phase"] == "waiting" and store.is_suspended(operation.tenant):
             shown["phase"] = "held"
         payload = store.read_payload(operation_id) if operation.status in ("pending", "running") else None
+        if operation.quarantined:
+            shown["args_text"], shown["unknown"] = _held_arguments(operation_id)
         if payload:
             shown["args_text"] = describe_arguments(payload, operation.payload_class, operation.id)
         return shown, operation.tenant
     held = desk.ask(lambda: QuarantinedJob.objects.defer("payload").filter(op_id=operation_id).first())
     return (show_held(held), held.tenant) if held else None
+
+
+def _held_arguments(operation_id: str) -> tuple[str | None, dict[str, str]]:
+    """As the recorder wrote them, redacted; shown without them while the database is away."""
+    try:
+        rows = QuarantinedJob.objects.filter(op_id=operation_id).values_list("args_text", "payload_gone")
+        row = desk.ask(lambda: rows.first())
+    except DatabaseAway:
+        return None, {"args_text": "the database has not answered"}
+    if row is None:
+        return None, {"args_text": "not recorded yet"}
+    return row[0] or None, {} if row[0] else {"args_text": row[1] or "not kept"}
 
 
 def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]:
@@ -109,7 +123,7 @@ def show_result(operation: Operation, *, own: bool) -> tuple[Any, str]:
         return (result if own else scrub_value(result)), why
     if own and handling.error_text:
         return read_result(operation.id)
-    return None, f"{REDACTED}: {operation.payload_class}; a {handling.revealed_to} may reveal it"
+    return None, f"{REDACTED}: {operation.payload_class}; an {handling.revealed_to} may reveal it"
 
 
 def show_held(job: QuarantinedJob) -> dict[str, Any]:

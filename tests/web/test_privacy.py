@@ -352,3 +352,12 @@ class TestEncryption:
         assert f"1 need key {self.old_id}" in capsys.readouterr().out
         call_command("privacy", "rekey")
         assert f"1 in redis still need {self.old_id}" in capsys.readouterr().out
+
+
+def test_a_held_jobs_arguments_are_shown_redacted_where_the_job_is_looked_up(api, gate):
+    op_id = submit(api)
+    fail(gate)
+    shown = api.get(f"/jobs/{op_id}").json()
+    assert (
+        shown["args_text"] == '{"args": ["redacted"], "kwargs": {}}' and "args_text" not in shown["unknown"]
+    )
