@@ -11,5 +11,5 @@ from django.db.migrations.state import ProjectState
 def test_the_migrations_have_one_end_and_leave_nothing_out() -> None:
     loader = MigrationLoader(None)
     assert loader.detect_conflicts() == {}
-    changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps)).changes(loader.graph)
-    assert not changes
+    detector = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps))
+    assert not detector.changes(loader.graph)
