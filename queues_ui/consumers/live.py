@@ -21,7 +21,7 @@ from workers.exceptions import StoreUnavailable
 from ..access.caller import Caller, bearer_of, caller_of_key, caller_of_user
 from ..access.origin import is_own_origin
 from ..queries.engine import open_gate
-from .relay import relay
+from .relay import as_message, relay
 
 log = logging.getLogger(__name__)
 
@@ -121,13 +121,6 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return await asyncio.to_thread(open_gate().read_frame)
         except StoreUnavailable:
             return None
-
-
-def as_message(text: str) -> str:
-    """A frame says of itself that it is one; the text is not parsed for that."""
-    if text.startswith('{"type"'):
-        return text
-    return '{"type": "frame", ' + text.lstrip()[1:]
 
 
 def _headers(scope: dict[str, Any]) -> dict[str, str]:

@@ -4,8 +4,17 @@
 
 /** A frame comes each second; two missed is stale. */
 export const STALE_AFTER_MS = 2000;
-const RECONNECT_FIRST_MS = 500;
+const RECONNECT_LEAST_MS = 250;
+/** The first return is spread over so long: two hundred rooms that lost one server are fifty a second. */
+const RECONNECT_FIRST_MS = 4000;
 const RECONNECT_MOST_MS = 8000;
+/** An open socket that is silent for so long may have died unseen (a laptop that slept); a new one will tell. */
+export const SILENT_MS = 10000;
+
+/** How long to wait before the try of this number. @param {number} tries @param {number} dice 0 to 1 */
+export function returnAfterMs(tries, dice) {
+  return RECONNECT_LEAST_MS + dice * Math.min(RECONNECT_MOST_MS, RECONNECT_FIRST_MS * 2 ** tries);
+}
 
 /** Local time minus the server's, taken from when the page was made. */
 function pageOffset() {
@@ -33,6 +42,10 @@ export class Live {
     this.offsets = [];
     this.tries = 0;
     this.open = false;
+    /** @type {WebSocket|null} */
+    this.socket = null;
+    this.heardAt = 0;
+    this.patienceMs = 0;
     /** @type {Set<(frame: Frame) => void>} */
     this.frameListeners = new Set();
     /** @type {Set<(message: any) => void>} */
@@ -48,17 +61,40 @@ export class Live {
 
   connect() {
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    this.socket = new WebSocket(`${scheme}://${location.host}${this.path}`);
-    this.socket.addEventListener("open", () => { this.open = true; this.tries = 0; });
-    this.socket.addEventListener("message", (event) => this.read(event.data));
-    this.socket.addEventListener("close", (event) => {
-      this.open = false;
-      this.closedFor = event.code === 4401 || event.code === 4403 ? "rights" : "";
-      const most = Math.min(RECONNECT_MOST_MS, RECONNECT_FIRST_MS * 2 ** this.tries);
-      this.tries += 1;
-      // Full jitter: many rooms that lost the same server must not come back in one wave.
-      setTimeout(() => this.connect(), RECONNECT_FIRST_MS / 2 + Math.random() * most);
+    const socket = new WebSocket(`${scheme}://${location.host}${this.path}`);
+    this.socket = socket;
+    this.heardAt = localNow();
+    this.patienceMs = Math.random() * RECONNECT_FIRST_MS; // a dead sampler silences every room in one second
+    socket.addEventListener("open", () => { this.open = true; this.heardAt = localNow(); });
+    socket.addEventListener("message", (event) => {
+      if (socket !== this.socket) return;
+      this.tries = 0;
+      this.heardAt = localNow();
+      this.read(event.data);
     });
+    socket.addEventListener("close", (event) => {
+      if (socket !== this.socket) return;
+      this.closedFor = event.code === 4401 || event.code === 4403 ? "rights" : "";
+      this.comeBack();
+    });
+    if (!this.watchdog) this.watchdog = setInterval(() => this.look(), 1000);
+  }
+
+  /** A new socket after a while, in place of the one there was. */
+  comeBack() {
+    this.open = false;
+    this.socket = null;
+    // Full jitter: many rooms that lost the same server must not come back in one wave.
+    setTimeout(() => this.connect(), returnAfterMs(this.tries, Math.random()));
+    this.tries += 1;
+  }
+
+  /** Leaves a socket that has been silent for too long for a new one; its own end may never be told. */
+  look() {
+    if (!this.socket || localNow() - this.heardAt < SILENT_MS + this.patienceMs) return;
+    const dead = this.socket;
+    this.connect();
+    dead.close();
   }
 
   /** @param {string} text */

@@ -59,6 +59,7 @@ class Figures:
     strangers: list[str] = field(default_factory=list)
     redelivered: int = 0
     seconds: float = 0.0
+    ended_unasked: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.kills.items()))
@@ -67,7 +68,9 @@ class Figures:
             f"{self.accepted} jobs accepted in {self.submits} submits, {self.never_answered} never answered; "
             f"lost {len(self.lost)}; started more than once {self.twice_started}, "
             f"of these without a counted loss {len(self.unexplained)}; effects done twice {self.twice_done}; "
-            f"redeliveries counted {self.redelivered}; runs of what was never accepted {len(self.strangers)}"
+            f"redeliveries counted {self.redelivered}; "
+            f"runs of what was never accepted {len(self.strangers)}; "
+            f"ended without being killed {dict(self.ended_unasked)}"
         )
 
 
@@ -239,6 +242,27 @@ class Storm:
             except ProcessLookupError:
                 pass
 
+    def _has_children(self) -> bool:
+        self.revive()
+        return len(self.prefork.children()) > 1
+
+    def _await_children(self) -> None:
+        """A worker whose child is killed while it starts ends in Celery, and at times hangs on the way."""
+        while True:
+            try:
+                wait_until(self._has_children, within_s=60, what="the worker's children")
+                return
+            except AssertionError:
+                self.figures.ended_unasked["prefork hung"] += 1
+                self.kill_worker(whole_group=True)
+
+    def revive(self) -> None:
+        """Starts what ended by itself, as a supervisor does."""
+        for process in self.processes:
+            if process.process is not None and process.process.poll() is not None:
+                self.figures.ended_unasked[f"{process.kind} {process.process.returncode}"] += 1
+                process.start()
+
     def kill_worker(self, *, whole_group: bool) -> None:
         self.prefork.kill(whole_group=whole_group)
         self.prefork.start()
@@ -275,6 +299,7 @@ class Storm:
             if time.monotonic() - began > within_s:
                 break
             time.sleep(dice.uniform(0.05, longest_pause_s))
+            self.revive()
             deeds[kind]()
             self.figures.kills[kind] += 1
         for feeder in self.feeders:
@@ -287,6 +312,7 @@ class Storm:
 
     def _await_rest(self) -> None:
         def is_at_rest() -> bool:
+            self.revive()
             rows = self.store.snapshot()["queues"].values()
             return sum(row["depth"] + row["delayed"] + row["in_flight"] for row in rows) == 0
 

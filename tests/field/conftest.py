@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.engine.conftest import pytest_collection_modifyitems
 from tests.support.stack import Stack
 
 from .house import House, Worker
+
+__all__ = ["house", "leave_no_worker", "pools", "pytest_collection_modifyitems"]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from channels.layers import channel_layers, get_channel_layer
 from config.asgi import application
 from queues_ui.access.caller import forget_keys
 from queues_ui.consumers import live, relay
+from tests.field.house import memory_of
 from workers.models import ApiKey
 
 from .conftest import OPERATOR_KEY
@@ -107,6 +109,52 @@ def test_a_slow_reader_gets_the_newest_frame_and_no_queue():
         for seq in range(1000):
             reader.take(json.dumps({"seq": seq}))
         assert json.loads(reader.newest)["seq"] == 999
+
+    run(steps)
+
+
+def test_a_reader_that_reads_nothing_keeps_nobody_waiting(frame, monkeypatch):
+    """A hundred readers, frames of 10 MB, and one that takes none: it is let go, they get each."""
+    monkeypatch.setattr(live, "SLOWEST_SEND_S", 0.5)
+    closed: list[int] = []
+
+    async def stuck() -> None:
+        incoming = iter([{"type": "websocket.connect"}])
+
+        async def receive() -> dict[str, Any]:
+            for message in incoming:
+                return message
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def send(message: dict[str, Any]) -> None:
+            if message["type"] == "websocket.close":
+                closed.append(message["code"])
+            elif message["type"] == "websocket.send":
+                await asyncio.Event().wait()
+
+        await application(watch(KEY).scope, receive, send)
+
+    async def steps() -> None:
+        slow = asyncio.create_task(stuck())
+        sockets = [watch(KEY) for _ in range(100)]
+        for socket in sockets:
+            await socket.open()
+            await socket.next_frame()
+        await asyncio.sleep(0.5)
+        before = memory_of(os.getpid())
+        for seq in range(8, 11):
+            text = json.dumps({"seq": seq, "ballast": "x" * 10_000_000})
+            await get_channel_layer().group_send(relay.GROUP, {"type": "frame.text", "text": text})
+            for socket in sockets:
+                taken = (await socket.receive_output(timeout=5))["text"]
+                assert taken.startswith(f'{{"type": "frame", "seq": {seq},')
+        # One frame is one text, however many read it.
+        assert memory_of(os.getpid()) - before < 300_000_000
+        assert closed == [live.TOO_SLOW]
+        for socket in sockets:
+            await socket.leave()
+        slow.cancel()
 
     run(steps)
 
