@@ -134,9 +134,7 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
 
 
 def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
-    top = list(
-        held.values("fingerprint").annotate(n=Count("*")).order_by("-n", "fingerprint")[:CAUSES_SHOWN]
-    )
+    top = list(held.values("fingerprint").annotate(n=Count("*")).order_by("-n", "fingerprint")[:CAUSES_SHOWN])
     if not top:
         return []
     prints = [row["fingerprint"] for row in top]

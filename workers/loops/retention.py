@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 
+from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from ..actions.journal import REFUSED
 from ..models import Alert, JournalEntry, QuarantinedJob, ReplayBatch, Transition
 from ..privacy.classes import RULES
 from ..store import Store
@@ -16,6 +18,7 @@ log = logging.getLogger("sluicegate.monitor")
 
 INTERVAL_S = 60.0
 JOURNAL_DAYS = 365
+REFUSALS_KEPT = 100_000
 TRANSITION_DAYS = 365
 ALERT_DAYS = 90
 BATCH_DAYS = 90
@@ -41,6 +44,14 @@ def forget_payloads(now_ms: int) -> int:
     return forgotten
 
 
+def forget_refusals() -> int:
+    """The oldest refusals beyond the bound; how many. Strangers write these: time alone is no bound."""
+    refused = JournalEntry.objects.filter(outcome=REFUSED)
+    beyond = refused.order_by("-pk").values_list("pk", flat=True)[REFUSALS_KEPT : REFUSALS_KEPT + 1]
+    newest_beyond = next(iter(beyond), None)
+    return 0 if newest_beyond is None else int(refused.filter(pk__lte=newest_beyond).delete()[0])
+
+
 class Retention:
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -59,6 +70,8 @@ class Retention:
         horizon_ms = now_ms - SETTLED_QUARANTINE_DAYS * 86_400_000
         QuarantinedJob.objects.filter(state__in=settled, quarantined_at_ms__lt=horizon_ms).delete()
         JournalEntry.objects.filter(at__lt=now - timedelta(days=JOURNAL_DAYS)).delete()
+        forget_refusals()
+        Session.objects.filter(expire_date__lt=now).delete()
         Transition.objects.filter(at_ms__lt=now_ms - TRANSITION_DAYS * 86_400_000).delete()
         Alert.objects.filter(cleared_at_ms__lt=now_ms - ALERT_DAYS * 86_400_000).delete()
         ReplayBatch.objects.filter(finished_at__lt=now - timedelta(days=BATCH_DAYS)).delete()
