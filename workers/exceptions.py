@@ -14,11 +14,15 @@ class AdmissionRefused(OperationalError):
     modeled time in seconds after which an attempt is likely to succeed.
 
     It is a kombu ``OperationalError``, so that handlers written for a broker that is out of reach
-    serve for one that is full. ``block_s`` is how long the queue lets a producer wait for room.
+    serve for one that is full. ``block_s`` is how long the queue lets a producer wait for room. Where the reason
+    is waiting_room, ``ticket`` is the place in line: hand it back with the next attempt, in the header
+    ``{"sluicegate": {"ticket": refused.ticket}}``; ``position`` 1 is called next.
     Picklable, since a prefork child hands it to its parent.
     """
 
     block_s: float = 0.0
+    ticket: str | None = None
+    position: int | None = None
 
     def __init__(self, queue: str, reason: str, retry_after: float, detail: str = "") -> None:
         self.queue = queue
@@ -29,7 +33,7 @@ class AdmissionRefused(OperationalError):
         super().__init__(f"{said} ({detail})" if detail else said)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.queue, self.reason, self.retry_after, self.detail)
+        return type(self), (self.queue, self.reason, self.retry_after, self.detail), self.__dict__
 
 
 class StoreUnavailable(OperationalError):

@@ -89,6 +89,9 @@ TOTALS: Final = (
 #: What became of the credits of a queue's producers: granted is the sum of the others.
 CREDITS: Final = ("granted", "used", "returned", "expired", "out")
 
+#: What became of the tickets of a queue's waiting room: given is the sum of the others and of those that are out.
+TICKETS: Final = ("given", "admitted", "expired")
+
 #: The queue that takes what names no queue of its own.
 DEFAULT_QUEUE: Final = "normal"
 DEFAULT_TENANT: Final = "default"

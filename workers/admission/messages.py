@@ -114,6 +114,7 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
         idempotency_hash=_text(facts, "idempotency_hash"),
         tags=_texts("tags", facts.get("tags") or ()),
         trace=_text(facts, "trace"),
+        ticket=_text(facts, "ticket"),
         payload_class=payload_class,
         minted=minted,
     )

@@ -66,6 +66,8 @@ class Policy:
     spill_max_count: int | None = None  # the spill's own bounds
     spill_max_bytes: int | None = None
     spill_max_age_s: float | None = None  # since acceptance; older ones expire
+    waiting_room_max: int | None = None  # tickets that may be out at a time; None: no waiting room
+    waiting_room_slot_s: float = 10.0  # how late a ticket's holder may come back
     # Order and share.
     order: str = "fifo"
     strict_rank: int | None = None  # 0 first; None: by weight among the others
@@ -172,6 +174,10 @@ def _check_together(policy: Policy) -> None:
         raise PolicyError("objective_s", "goes with objective_share", "set both or neither")
     if policy.on_full == "block" and policy.block_s is None:
         raise PolicyError("block_s", "is needed where on_full is block", "set the longest wait in seconds")
+    if policy.waiting_room_max is not None and policy.max_count is None:
+        raise PolicyError("max_count", "is needed where there is a waiting room", "bound the jobs")
+    if policy.waiting_room_max is not None and policy.on_full != "reject":
+        raise PolicyError("waiting_room_max", "goes with on_full reject only", "set it to null, or on_full")
     if policy.on_full == "sample" and policy.sample_rate is None:
         raise PolicyError("sample_rate", "is needed where on_full is sample", "set the share to keep, 0 to 1")
     if policy.degrade_queue is not None:
@@ -325,6 +331,8 @@ READERS: Final[dict[str, Reader]] = {
     "block_s": _SECONDS,
     "sample_rate": _or_null(_SHARE),
     "may_coalesce": _flag,
+    "waiting_room_max": _or_null(_number(low=1, high=100_000, whole=True)),
+    "waiting_room_slot_s": _number(low=1, high=3600),
     "degrade_to": _or_null(_text),
     "degrade_queue": _or_null(_text),
     "degrade_reserve": _or_null(_number(low=0, high=1, open_low=True)),

@@ -15,11 +15,11 @@ from ..clock import RedisClock
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS
 from ..privacy.seal import keyring
-from ..states import CREDITS, DEFAULT_QUEUE, TOTALS
+from ..states import CREDITS, DEFAULT_QUEUE, TICKETS, TOTALS
 from . import durability, health, keys, scripts
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable
-from .offers import Grant, Offer, Verdict, parse_verdict, read_grant
+from .offers import Grant, Offer, Ticket, Verdict, parse_verdict, read_grant, read_ticket
 from .records import Operation, QuarantinedRecord, parse_operation, parse_quarantined
 
 #: kombu keeps a list per priority step; these are its names' endings ("" = priority 0).
@@ -212,6 +212,11 @@ class Store:
         for (queue, tenant, reason), number in counts.items():
             args += (queue, tenant, reason, number)
         self._run("report", *args)
+
+    def read_ticket(self, ticket: str, *, tenant: str | None = None) -> Ticket | None:
+        """Where a ticket stands; None where there is none (any more), or it is another tenant's."""
+        reply = self._run("ticket", ticket, tenant or "")
+        return read_ticket(reply[1], reply[2]) if len(reply) > 1 else None
 
     def wait_for_room(self, queues: Iterable[str], timeout_s: float) -> str | None:
         """The queue in which room was made, as soon as that is told; None where it was not in time.
@@ -542,6 +547,11 @@ class Store:
                 "held_cost_ms": int(row["held_cost_ms"]),
                 "credits": {name: int(row_totals.get(f"credits_{name}", 0)) for name in CREDITS},
                 "producers": row["producers"],
+                "tickets": {
+                    "line": row["tickets_line"],
+                    "called": row["tickets_called"],
+                    **{name: int(row_totals.get(f"tickets_{name}", 0)) for name in TICKETS},
+                },
                 "blocked_ms": int(row_totals.get("blocked_ms", 0)),
                 "model": _numbers(row["model"]),
             }

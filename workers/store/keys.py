@@ -53,6 +53,10 @@ credits:Q,             hash,   producer -> epoch and credits granted; producers 
 credits:until:Q        zset
 producers,             hash,   producer -> what stands in it (JSON); producers by when they said so, ms
 producers:seen         zset
+tickets                hash    ticket of a waiting room -> queue and tenant (tickets.lua)
+tickets:line:Q         zset    tickets that wait by whose turn it is
+tickets:called:Q       zset    tickets for which a place is kept by when they were called, ms
+tickets:due:Q          zset    tickets by when their holder must have come back, ms
 order:Q|T|KEY          zset    operations of an ordering key in order of acceptance; the first is in line
 blocked:Q              zset    ordering keys that hold work back, by the place of the first parked one
 spill:Q                zset    spilled operations by acceptance (base.lua ``to_score``)

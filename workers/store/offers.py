@@ -23,6 +23,7 @@ class Offer:
     that publishes a replacement. ``api_key`` names the key that a limit per key counts; offers without one
     (Celery publishes) count together, a tenant's as one.
     ``ask`` is a producer's question for credits, which rides along.
+    ``ticket`` is one that the queue's waiting room gave this tenant before.
     ``payload_class`` None: what the operation that brings it along has, else what the queue's policy says.
     ``downstream`` is what this job calls, where it is another than its queue's.
     ``minted`` says that the id was made for this very offer: nothing can be known of it yet.
@@ -52,6 +53,7 @@ class Offer:
     trace: str | None = None
     api_key: str | None = None
     ask: Ask | None = None
+    ticket: str | None = None
     payload_class: str | None = None
     minted: bool = False
 
@@ -77,6 +79,7 @@ class Offer:
             ("tg", self.tags or None),
             ("tr", self.trace),
             ("k", self.api_key),
+            ("tk", self.ticket),
             ("pr", self.ask and (self.ask.producer, self.ask.epoch, self.ask.used)),
             ("pc", self.payload_class),
             ("f", 1 if self.minted else None),
@@ -109,6 +112,23 @@ class Grant:
     closed_s: float = 0.0
     reason: str = ""
     limits: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A place in the line of a queue's waiting room, of ``out`` tickets that are out.
+
+    ``position`` 1 is called next; 0 has been called: a place is kept for it. ``modeled_s`` is the modeled time
+    until it is called, None where no rate is known. It ends unless its holder comes back by ``until_at_ms``.
+    """
+
+    id: str
+    queue: str
+    position: int
+    out: int
+    modeled_s: float | None
+    retry_after_s: float
+    until_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +171,7 @@ class Verdict:
     phase: str | None = None
     degraded_from: dict[str, str] | None = None
     grant: Grant | None = None
+    ticket: Ticket | None = None
 
 
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
@@ -192,6 +213,7 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
             block_s=wait,
             rates=rates,
             grant=grant,
+            ticket=read_ticket(queue, told["w"]) if told.get("w") else None,
         )
     if kind == "conflict":
         return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True, grant=grant)
@@ -213,6 +235,13 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
 
 #: States of a record that is pending and in nobody's hands. The phase of one that is parked is blocked.
 WAITING_STATES = frozenset({"waiting", "delayed", "blocked", "spilled", "parked"})
+
+
+def read_ticket(queue: str, row: list[Any]) -> Ticket:
+    """A ticket from the row of admit.lua or ticket.lua."""
+    ticket, position, out, modeled_ms, retry_ms, until_ms = row
+    modeled_s = None if modeled_ms is False else modeled_ms / 1000
+    return Ticket(ticket, queue, position, out, modeled_s, retry_ms / 1000, until_ms)
 
 
 def read_grant(row: list[Any]) -> Grant:

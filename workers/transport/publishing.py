@@ -142,6 +142,8 @@ def raise_refusal(verdict: Verdict) -> None:
             detail = "a secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too"
         refusal = AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
         refusal.block_s = verdict.block_s
+        if verdict.ticket is not None:
+            refusal.ticket, refusal.position = verdict.ticket.id, verdict.ticket.position
         raise refusal
 
 

@@ -7,11 +7,13 @@
 --       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
 -- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}; where rate limits
 --       apply or its producer asks for credits, its last part is a map, r: what is left of each limit (rates.lua
---       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally}
+--       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally},
+--       w: its ticket for the waiting room (tickets.lua tell_ticket)
 -- Cost  O(log n) an offer; about 13 commands for the first that is accepted, 7 for each further one.
 -- @include base
 -- @include rates
 -- @include credits
+-- @include tickets
 -- @include privacy
 -- @include authority
 local not_after = tonumber(ARGV[1])
@@ -222,6 +224,19 @@ end
 
 local function sequence_key(o, q) return root .. 'sequence:' .. q .. '|' .. owned(o.n, o.ok or o.ck or '') end
 
+-- The waiting room: nobody goes past those who wait. Also gives the ticket of this offer, old or new.
+local function seat_for(o, q, v, reason, value, bound)
+  local own = not whole and o.tk or nil
+  if reason and not SHEDS[reason] then return reason, value, bound, place_of(q, o.n, own) and own end
+  local free = call_tickets(q, v.depth, v.delayed)
+  local where = place_of(q, o.n, own)
+  if where == 'called' then return reason, value, bound, own end
+  local behind = redis.call('EXISTS', line_key(q)) == 1 and (whole or (tenant_of(q, o.n).now.tickets or 0) > 0)
+  if not where and not reason and free >= 1 and not behind then return nil end
+  local ticket = where and own or (not whole and draw_ticket(q, o.n, o.i)) or nil
+  return 'waiting_room', totals_of(q).now.tickets or 0, v.policy.waiting_room_max, ticket
+end
+
 local verdicts, accepted, fresh, keyed = {}, {}, {}, {}
 local refusal
 for _, o in ipairs(offers) do
@@ -261,7 +276,7 @@ for _, o in ipairs(offers) do
     local origin = o.pa and read_record(o.pa)
     local exempt = parent or (origin and origin.s == 'leased') or false
     local spilled
-    local reason, value, bound, limited, wait
+    local reason, value, bound, limited, wait, ticket
     local old_id, old = superseded_by(o, q, v.policy)
     if not_after and now > not_after then
       reason, exempt = 'unavailable', false
@@ -307,6 +322,9 @@ for _, o in ipairs(offers) do
           reason, cost, q, v = nil, less, to, view(to)
         end
       end
+      if v.policy.waiting_room_max and not exempt and not (old and not reason) then
+        reason, value, bound, ticket = seat_for(o, q, v, reason, value, bound)
+      end
       if old and reason and not exempt then
         replaced[old_id] = nil
         take_off(v, old, -1)
@@ -315,11 +333,13 @@ for _, o in ipairs(offers) do
     if reason and not exempt then
       verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false, v.policy.on_full or 'reject', v.policy.block_s or 0}
       verdict.limited, verdict.wait, verdict.rated, verdict.asked = limited, wait, v.policy.rate_limits and o, asked
+      verdict.ticket = ticket
       refusal = refusal or verdict
     else
       verdict = {o.i, 'accepted', q, o, cost, parent or false, reason and true or false}
       verdict.old = old_id
       verdict.spilled = spilled
+      if ticket then drop_ticket(q, ticket, 'tickets_admitted') end
       if not exempt then
         if v.policy.rate_limits then charge_rates(o, q, v.policy) end
         if asked ~= q and view(asked).policy.rate_limits then charge_rates(o, asked, view(asked).policy) end
@@ -454,6 +474,10 @@ for i, verdict in ipairs(verdicts) do
     local told = whole and refusal[5] > 0 and refusal[5]
     verdict[5] = told or (r and rate_retry_after(r, verdict.wait)) or retry_after(q, view(q), verdict[4])
     if whole then refusal[5] = verdict[5] end -- it comes back whole
+    if verdict.ticket then
+      verdict.told = tell_ticket(q, verdict.ticket)
+      verdict[5] = verdict.told[5]
+    end
   end
 end
 
@@ -511,9 +535,9 @@ for i, verdict in ipairs(verdicts) do
   elseif kind == 'accepted' then out[i] = {verdict[1], kind, verdict[3], verdict[4]}
   elseif kind == 'retry' then out[i] = {verdict[1], kind, verdict[3], 'leased'}
   else out[i] = {unpack(verdict)} end
-  if verdict.rated or verdict.grant then
+  if verdict.rated or verdict.grant or verdict.told then
     local rated = verdict.rated and tell_rates(verdict.rated, verdict.asked, view(verdict.asked).policy)
-    out[i][#out[i] + 1] = {r = rated or nil, c = verdict.grant}
+    out[i][#out[i] + 1] = {r = rated or nil, c = verdict.grant, w = verdict.told}
   end
 end
 return cmsgpack.pack({now, out})

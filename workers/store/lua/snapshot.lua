@@ -66,6 +66,8 @@ for q in pairs(out.policies) do
     held = held + (own.depth or 0); held_cost = held_cost + (own.cost_ms or 0)
   end
   out.queues[q].held = held; out.queues[q].held_cost_ms = held_cost
+  out.queues[q].tickets_line = redis.call('ZCARD', root .. 'tickets:line:' .. q)
+  out.queues[q].tickets_called = redis.call('ZCARD', root .. 'tickets:called:' .. q)
   out.queues[q].producers = redis.call('ZCOUNT', root .. 'credits:until:' .. q, now, '+inf')
   out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)
 end

@@ -6,6 +6,7 @@
 -- Cost  O(most x queues + downstreams).
 -- @include base
 -- @include credits
+-- @include tickets
 local most, removed = tonumber(ARGV[1]), 0
 redis.call('DEL', root .. 'nothing')
 removed = removed + forget_settled(most)
@@ -59,7 +60,7 @@ for i = 2, #ARGV do
   local q = ARGV[i]
   for task in pairs(policy_or_default(q).max_in_flight_per_task or {}) do mend_holders(root .. 'running:' .. q .. '|' .. task) end
   for _, member in ipairs(redis.call('ZRANGE', root .. 'blocked:' .. q, 0, 99)) do mend_key(q, member) end
-  removed = removed + expire_grants(q, most)
+  removed = removed + expire_grants(q, most) + expire_tickets(q, most)
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
     local own = tenant_of(q, n).now
