@@ -14,8 +14,8 @@ class AdmissionRefused(OperationalError):
     modeled time in seconds after which an attempt is likely to succeed.
 
     It is a kombu ``OperationalError``, so that handlers written for a broker that is out of reach
-    serve for one that is full. ``block_s`` is how long the queue lets a producer wait for room. Where the reason
-    is waiting_room, ``ticket`` is the place in line: hand it back with the next attempt, in the header
+    serve for one that is full. ``block_s`` is how long the queue lets a producer wait for room. Where the
+    reason is waiting_room, ``ticket`` is the place in line: hand it back with the next attempt, in the header
     ``{"sluicegate": {"ticket": refused.ticket}}``; ``position`` 1 is called next.
     Picklable, since a prefork child hands it to its parent.
     """

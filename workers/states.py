@@ -89,7 +89,7 @@ TOTALS: Final = (
 #: What became of the credits of a queue's producers: granted is the sum of the others.
 CREDITS: Final = ("granted", "used", "returned", "expired", "out")
 
-#: What became of the tickets of a queue's waiting room: given is the sum of the others and of those that are out.
+#: What became of a waiting room's tickets: given is the sum of the others and of those that are out.
 TICKETS: Final = ("given", "admitted", "expired")
 
 #: The queue that takes what names no queue of its own.

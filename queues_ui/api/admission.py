@@ -12,7 +12,7 @@ from workers.actions.gate import redis_now_ms
 from workers.limits.producer import Producer
 from workers.states import REASON_STATUS
 from workers.store import Offer, Store, Verdict
-from workers.store.offers import RateLeft, say_figures
+from workers.store.offers import RateLeft, Ticket, say_figures
 
 from ..access.counted import teller
 from ..access.patience import ROOM_HEADER
@@ -21,6 +21,7 @@ from .problems import Problem, whole_seconds
 
 ANSWER_WITHIN_MS: Final = 900  # just under the door's own timeout: later than this nothing is accepted
 JITTER: Final = 0.25  # at most this part is added to a time to come back, never taken off
+TICKET_HEADER: Final = "Sluicegate-Ticket"
 DETAILS: Final = {
     "count": "The queue holds as many jobs as its policy allows.",
     "bytes": "The queue holds as many bytes as its policy allows.",
@@ -30,7 +31,7 @@ DETAILS: Final = {
     "rate": "The rate limit is reached.",
     "deadline": "It would not be done before its deadline.",
     "downstream": "What this work calls is at its limit.",
-    "waiting_room": "Everyone is waiting that may wait.",
+    "waiting_room": "The queue is full and its waiting room too: no ticket is left.",
     "mode": "The gate's mode does not admit this now.",
     "unavailable": "The gate cannot accept now.",
     "size": "The job alone is larger than the queue's bound in bytes.",
@@ -114,6 +115,8 @@ def problem_of(verdict: Verdict) -> Problem:
         if verdict.rates and reason == "rate"
         else bound_fields(reason, verdict.figures, seconds)
     )
+    if verdict.ticket is not None:
+        headers[TICKET_HEADER] = verdict.ticket.id
     if verdict.block_s > 0:
         headers[ROOM_HEADER] = f"{verdict.queue};{verdict.block_s:g}"
     return Problem(
@@ -123,8 +126,27 @@ def problem_of(verdict: Verdict) -> Problem:
         queue=verdict.queue,
         retry_after_s=seconds,
         headers=headers,
-        extra={"figures": verdict.figures} if verdict.figures else {},
+        extra={
+            **({"figures": verdict.figures} if verdict.figures else {}),
+            **(tell_ticket(verdict.ticket) if verdict.ticket else {}),
+        },
     )
+
+
+def tell_ticket(ticket: Ticket) -> dict[str, Any]:
+    """A ticket as answers show it; its modeled time is null where no rate is known."""
+    told: dict[str, Any] = {
+        "ticket": ticket.id,
+        "state": "called" if ticket.position == 0 else "waiting",
+        "position": ticket.position,
+        "tickets_out": ticket.out,
+        "modeled_wait_s": ticket.modeled_s,
+        "come_back_until_at_ms": ticket.until_at_ms,
+        "ticket_url": f"/api/v1/tickets/{ticket.id}",
+    }
+    if ticket.modeled_s is None:
+        told["unknown"] = {"modeled_wait_s": "no service rate has been measured yet"}
+    return told
 
 
 def rate_fields(rates: Sequence[RateLeft], seconds: int | None = None) -> dict[str, str]:
@@ -160,6 +182,8 @@ def _detail_of(verdict: Verdict) -> str:
     if reason == "duplicate" and not verdict.conflict:
         return f"A job of this key was accepted with the same or a newer source_sequence: {_newest(verdict)}."
     said = DETAILS.get(reason, reason)
+    if verdict.ticket is not None:
+        return "Others wait in line: come back with this ticket, in the header Sluicegate-Ticket."
     if reason == "deadline" and verdict.figures:
         return f"{said[:-1]}: {say_figures(verdict)}."
     return said

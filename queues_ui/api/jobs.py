@@ -25,7 +25,7 @@ from ..queries.engine import known_tasks
 from ..queries.operations import find_operation, read_result
 from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
-from .admission import admit, answer_of, rate_fields
+from .admission import TICKET_HEADER, admit, answer_of, rate_fields
 from .problems import Problem
 from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument, WhyNeeded
 from .submission import Manner, make_offer, read_manner
@@ -42,9 +42,13 @@ def submit(
     idempotency_key: str | None = Header(None, alias="Idempotency-Key"),
     traceparent: str | None = Header(None, alias="traceparent"),
     prefer: str | None = Header(None, alias="Prefer"),
+    ticket: str | None = Header(None, alias=TICKET_HEADER),
 ) -> HttpResponse:
-    """`Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most."""
-    manner = read_manner(idempotency_key, traceparent, request.headers.get(WAITED_HEADER))
+    """`Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most.
+
+    A queue with a waiting room answers 429 with a ticket: send it along when you come back.
+    """
+    manner = read_manner(idempotency_key, traceparent, request.headers.get(WAITED_HEADER), ticket)
     with reach_gate() as store:
         if job.replay_of is None:
             verdict = admit(store, [make_offer(request.auth, job, manner)])[0]

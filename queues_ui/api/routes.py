@@ -12,6 +12,7 @@ from . import (
     quarantine,
     queues,
     tenants,
+    tickets,
 )
 from .root import api
 
@@ -26,6 +27,7 @@ MODULES = (
     journal,
     keys,
     tenants,
+    tickets,
     deletions,
 )
 for module in MODULES:

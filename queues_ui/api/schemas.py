@@ -36,6 +36,7 @@ class Job(Strict):
     replay_until: Moment | None = None
     replay_of: Name | None = None
     tags: list[Tag] = Field(default_factory=list, max_length=20)
+    ticket: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     payload_class: Literal["public", "internal", "personal", "secret"] | None = None
 
 

@@ -25,6 +25,7 @@ from .schemas import Job
 
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
 LONGEST_IDEMPOTENCY_KEY: Final = 255
+LONGEST_TICKET: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,15 @@ class Manner:
     idempotency_key: str | None = None
     traceparent: str | None = None
     waited_ms: int = 0
+    ticket: str | None = None
 
 
-def read_manner(idempotency_key: str | None, traceparent: str | None, waited_ms: str | None = None) -> Manner:
+def read_manner(
+    idempotency_key: str | None,
+    traceparent: str | None,
+    waited_ms: str | None = None,
+    ticket: str | None = None,
+) -> Manner:
     if idempotency_key is not None and not 0 < len(idempotency_key) <= LONGEST_IDEMPOTENCY_KEY:
         raise Problem(
             400,
@@ -46,7 +53,7 @@ def read_manner(idempotency_key: str | None, traceparent: str | None, waited_ms:
         )
     # A traceparent that cannot be read is left out, as the W3C text asks.
     trace = traceparent if traceparent and TRACEPARENT.fullmatch(traceparent) else None
-    return Manner(idempotency_key, trace, int(waited_ms or 0))
+    return Manner(idempotency_key, trace, int(waited_ms or 0), ticket[:LONGEST_TICKET] if ticket else None)
 
 
 def make_offer(
@@ -82,7 +89,11 @@ def make_offer(
             trace=manner.traceparent,
             headers={"traceparent": manner.traceparent} if manner.traceparent else None,
         )
-        return replace(offer, api_key=None if caller.key_id is None else str(caller.key_id))
+        return replace(
+            offer,
+            api_key=None if caller.key_id is None else str(caller.key_id),
+            ticket=manner.ticket or job.ticket,
+        )
     except OfferError as fault:
         raise Problem(422, "invalid", str(fault), field=fault.field) from fault
     except EncodeError as fault:
@@ -120,7 +131,7 @@ def check_arguments(job: Job) -> None:
 
 def digest_of(job: Job) -> str:
     """Equal for bodies that say the same, in whatever order their fields stand."""
-    text = json.dumps(job.dict(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(job.dict(exclude={"ticket"}), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from workers.metrics.objective import WINDOWS
-from workers.states import CREDITS, REASONS, TOTALS
+from workers.states import CREDITS, REASONS, TICKETS, TOTALS
 
 STALE_AFTER_S: Final = 15.0  # older figures are left out: an absent series is honest, a flat one is not
 MOST_TENANTS: Final = 20
@@ -141,6 +141,16 @@ def _credits_and_buffers(frame: dict[str, Any], queues: list[dict[str, Any]]) ->
     yield _gauge("sluicegate_queue_producers", "Producers whose credits have not run out", rows)
     rows = [({"queue": q["name"]}, _number(q.get("blocked_ms"), 1000)) for q in queues]
     yield _counter("sluicegate_blocked_seconds", "Time that producers have waited for room", rows)
+    rooms = [(q, q["waiting_room"]) for q in queues if q.get("waiting_room")]
+    held = [
+        ({"queue": q["name"], "state": state}, _number(room[state]))
+        for q, room in rooms
+        for state in ("line", "called")
+    ]
+    yield _gauge("sluicegate_tickets", "Tickets of waiting rooms that are out", held)
+    for name in TICKETS:
+        rows = [({"queue": q["name"]}, _number(room[name])) for q, room in rooms]
+        yield _counter(f"sluicegate_tickets_{name}", f"Tickets of waiting rooms that were {name}", rows)
     stages: list[tuple[dict[str, str], float | None]] = [
         ({"queue": "*", "stage": "door"}, _number((frame.get("buffers") or {}).get("door")))
     ]

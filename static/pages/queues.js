@@ -104,7 +104,7 @@ function drawMeasures(q) {
   const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
   const three = (w) => (w && isKnown(w.p50) ? `p50 ${wait(w.p50)}, p95 ${wait(w.p95)}, p99 ${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
   const inputs = q.drain?.inputs || {};
-  swap(measures, JSON.stringify([q.rate_limits, q.buffers, q.credits, q.blocked_ms, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
+  swap(measures, JSON.stringify([q.rate_limits, q.buffers, q.credits, q.waiting_room, q.blocked_ms, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
     ["jobs", of((q.depth || 0) + (q.delayed || 0) - (q.spilled || 0), count, b.count, inForce.count)], ["bytes", of(q.bytes, bytes, b.bytes, inForce.bytes)], ["work", of(q.cost_ms, duration, b.cost_ms, inForce.cost_ms)],
     ["rate limits", q.rate_limits?.length ? q.rate_limits.map(limitWords).join("; ") : h("span", { class: "quiet" }, "none")],
@@ -115,6 +115,7 @@ function drawMeasures(q) {
     ["set aside", q.parked ? `${plural(q.parked, "job")} behind a cap or a downstream of their own` : null],
     ["promise", promise(q.objective)], ["on the way", q.buffers ? `${count(q.buffers.blocked)} wait for room + ${q.buffers.spilled ? `${count(q.buffers.spilled)} spilled + ` : ""}${count(q.buffers.ready)} ready + ${count(q.buffers.delayed)} delayed + ${count(q.buffers.reserved)} reserved + ${count(q.buffers.running)} running = ${count(q.buffers.sum)}` : null],
     ["credits", q.credits ? `${plural(q.credits.producers, "producer")} hold ${count(q.credits.out)}; ${count(q.credits.granted)} granted = ${count(q.credits.used)} used + ${count(q.credits.returned)} returned + ${count(q.credits.expired)} run out + ${count(q.credits.out)} held` : null],
+    ["waiting room", q.waiting_room ? h("span", {}, `${count(q.waiting_room.line)} in line, ${count(q.waiting_room.called)} called, of ${count(q.waiting_room.max)}; ${count(q.waiting_room.given)} given = ${count(q.waiting_room.admitted)} admitted + ${count(q.waiting_room.expired)} expired + ${count(q.waiting_room.line + q.waiting_room.called)} out; the next one waits `, isKnown(q.waiting_room.modeled_wait_s) ? `${duration(q.waiting_room.modeled_wait_s * 1000)}, modeled` : "for an unknown time: no service rate yet") : null],
     ["blocked", `producers have waited ${duration(q.blocked_ms)} for room in all`],
     ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],

@@ -283,3 +283,38 @@ def test_unavailable_for_good_is_told_as_such() -> None:
     ):
         client.submit("a.task")
     assert caught.value.gave_up == "attempts"
+
+
+def in_line(ticket: str, position: int, retry_after: str = "3") -> Scripted:
+    document = {
+        "status": 429,
+        "reason": "waiting_room",
+        "detail": "Others wait in line.",
+        "ticket": ticket,
+        "position": position,
+    }
+    return Scripted(429, document, {"Retry-After": retry_after})
+
+
+def test_it_waits_in_line_with_the_newest_ticket_that_it_was_given() -> None:
+    with door(in_line("one", 4), in_line("one", 1), in_line("two", 9), ACCEPTED) as (client, asked, time):
+        assert client.submit("t").tries == 4
+    shown = [{name.lower(): value for name, value in ask.headers.items()} for ask in asked]
+    assert [headers.get("sluicegate-ticket") for headers in shown] == [None, "one", "one", "two"]
+    assert all(slept >= 3 for slept in time.slept)
+
+
+def test_giving_up_in_line_tells_the_ticket_and_the_position() -> None:
+    with door(in_line("one", 4, "100")) as (client, _, _), pytest.raises(Refused) as caught:
+        client.submit("t", patience_s=5)
+    assert (caught.value.ticket, caught.value.position, caught.value.gave_up) == ("one", 4, "patience")
+
+
+def test_jobs_of_a_bulk_wait_in_line_each_with_its_own_ticket() -> None:
+    refusal = {"status": 429, "reason": "waiting_room", "detail": "d", "retry_after_s": 1}
+    accepted = ACCEPTED.document
+    first = bulk_answer({**refusal, "ticket": "a"}, accepted, {**refusal, "ticket": "b"})
+    with door(first, bulk_answer(accepted, accepted)) as (client, asked, _):
+        verdicts = client.submit_bulk([{"task": "t"}] * 3)
+    assert all(verdict.accepted for verdict in verdicts)
+    assert [row.get("ticket") for row in asked[1].body] == ["a", "b"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from workers.admission.policy import ON_FULL
-from workers.states import CREDITS, TOTALS
+from workers.states import CREDITS, TICKETS, TOTALS
 
 NUMBER = {"type": ["number", "null"], "minimum": 0}
 WHOLE = {"type": "integer", "minimum": 0}
@@ -91,6 +91,18 @@ QUEUE = thing(
         },
         "owner": TEXT_OR_NULL,
         "credits": thing(dict.fromkeys((*CREDITS, "producers"), WHOLE)),
+        "waiting_room": {
+            "oneOf": [
+                {"type": "null"},
+                thing(
+                    {
+                        **dict.fromkeys(("line", "called", *TICKETS, "max"), WHOLE),
+                        "slot_s": NUMBER,
+                        "modeled_wait_s": NUMBER,
+                    }
+                ),
+            ]
+        },
         "blocked_ms": WHOLE,
         "buffers": thing(
             dict.fromkeys(("blocked", "spilled", "ready", "delayed", "reserved", "running", "sum"), WHOLE)

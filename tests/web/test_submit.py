@@ -155,6 +155,38 @@ def test_a_repeated_submit_is_answered_however_full_the_queue_is(api):
     assert (again.status_code, again.json()["operation_id"]) == (202, first.json()["operation_id"])
 
 
+def test_a_waiting_room_gives_a_ticket_and_lets_it_in_when_it_is_its_turn(api, key_for, gate: Store):
+    rooms = {"max_count": 1, "waiting_room_max": 20}
+    assert api.put("/policies/bulk", rooms).status_code == 200
+    job = {**ECHO, "queue": "bulk"}
+    assert api.post("/jobs", job).status_code == 202
+    first, second = (api.post("/jobs", job, Idempotency_Key=f"k{n}") for n in (1, 2))
+    assert [answer.status_code for answer in (first, second)] == [429, 429]
+    told = first.json()
+    assert (told["reason"], told["position"], told["state"]) == ("waiting_room", 1, "waiting")
+    assert told["modeled_wait_s"] is None and "modeled_wait_s" in told["unknown"]
+    assert first["Sluicegate-Ticket"] == told["ticket"]
+    assert int(first["Retry-After"]) >= 1
+    assert second.json()["position"] == 2
+    gate.publish_model("bulk", {"service_rate_per_s": 0.1})
+    seen = api.get(second.json()["ticket_url"].removeprefix("/api/v1"))
+    assert seen.status_code == 200, seen.content
+    assert (seen.json()["position"], seen.json()["modeled_wait_s"]) == (2, 20.0)
+    assert 20 <= int(seen["Retry-After"]) <= 25
+    stranger = key_for("submit", tenant="stranger")
+    assert stranger.get(f"/tickets/{told['ticket']}").status_code == 404
+    gate.claim("w", ["bulk"], 1)
+    assert stranger.post("/jobs", job, Sluicegate_Ticket=told["ticket"]).status_code == 429
+    assert api.post("/jobs", job, Sluicegate_Ticket=second.json()["ticket"]).status_code == 429
+    assert api.get(f"/tickets/{told['ticket']}").json()["state"] == "called"
+    # The same submit with its ticket in the body: it is the same job to its Idempotency-Key.
+    let_in = api.post("/jobs", {**job, "ticket": told["ticket"]}, Idempotency_Key="k1")
+    assert let_in.status_code == 202
+    again = api.post("/jobs", job, Idempotency_Key="k1")
+    assert again.json()["operation_id"] == let_in.json()["operation_id"]
+    assert api.get(f"/tickets/{told['ticket']}").status_code == 404
+
+
 def test_fifty_refused_clients_are_not_all_told_one_second(api):
     api.put("/policies/bulk", {"max_count": 1})
     api.post("/jobs", {**ECHO, "queue": "bulk"})

@@ -21,6 +21,9 @@ from .retry_after import parse_date, parse_retry_after
 #: First and longest pause between two looks at an operation, in seconds.
 POLL_S, POLL_CAP_S = 0.05, 2.0
 
+#: Under which a place in a queue's waiting room is shown.
+TICKET_HEADER = "Sluicegate-Ticket"
+
 #: Seconds of trying spent so far, to the body to send.
 MakeBody = Callable[[float], Any]
 
@@ -87,6 +90,7 @@ class Client:
     ) -> Accepted:
         """Offer one job until it is accepted, or until ``patience_s`` or the job's own deadline is over.
 
+        Where others wait in line for room it takes its ticket along and is let in when it is its turn.
         Each submit carries an Idempotency-Key (made up where none is given), so a try whose answer was
         lost is not doubled by the next one. ``deadline_s`` counts from this call, not from each try.
 
@@ -137,9 +141,10 @@ class Client:
         rounds = 0
         while places:
             spent_s = self._now_s() - started_s
-            found = self._offer_bulk(
-                [_with_less_time(jobs[place], spent_s) for place in places], patience - spent_s
-            )
+            rows = [
+                _with_ticket(_with_less_time(jobs[place], spent_s), verdicts.get(place)) for place in places
+            ]
+            found = self._offer_bulk(rows, patience - spent_s)
             verdicts.update(zip(places, found, strict=True))
             rounds += 1
             left_s = patience - (self._now_s() - started_s)
@@ -226,6 +231,8 @@ class Client:
             else:
                 uninvited += 1
             failure.tries = uninvited + invited
+            if isinstance(failure, Refused) and failure.ticket:
+                headers = {**(headers or {}), TICKET_HEADER: failure.ticket}
             if not is_certain(failure) and not retry_uncertain:
                 raise failure
             wait_s, failure.gave_up = self._retries.wait_before_next(
@@ -279,6 +286,11 @@ def _with_less_time(job: Mapping[str, Any], spent_s: float) -> dict[str, Any]:
     if not isinstance(deadline_s, (int, float)):
         return dict(job)
     return {**job, "deadline_s": max(0.001, round(deadline_s - spent_s, 3))}
+
+
+def _with_ticket(job: dict[str, Any], before: BulkVerdict | None) -> dict[str, Any]:
+    error = before.error if before else None
+    return {**job, "ticket": error.ticket} if isinstance(error, Refused) and error.ticket else job
 
 
 def _job_path(operation_id: str) -> str:

@@ -43,7 +43,19 @@ class ProblemError(DoorError):
 
 
 class Refused(ProblemError):
-    """429: a bound or a limit is reached; nothing was stored."""
+    """429: a bound or a limit is reached; nothing was stored.
+
+    Where others wait in line (reason waiting_room) it has a ``ticket``, which the next try must bring along.
+    """
+
+    @property
+    def ticket(self) -> str | None:
+        return _text(self.document, "ticket")
+
+    @property
+    def position(self) -> int | None:
+        value = self.document.get("position")
+        return value if isinstance(value, int) else None
 
 
 class Unavailable(ProblemError):

@@ -28,7 +28,7 @@ from ..modes.effect import (
     saturated_share,
 )
 from ..modes.redis_health import redis_failed
-from ..states import CREDITS, TOTALS
+from ..states import CREDITS, TICKETS, TOTALS
 from .downstreams import downstream_rows, live_limits
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
@@ -325,6 +325,7 @@ def queue_row(
             **(queue.get("credits") or {}),
             "producers": int(queue.get("producers") or 0),
         },
+        "waiting_room": waiting_room_part(queue, policy),
         "blocked_ms": int(queue.get("blocked_ms") or 0),
         "buffers": queue_buffers(snapshot, load.name),
         "policy_version": policy.get("version"),
@@ -361,6 +362,7 @@ def queue_row(
         "weight": "no policy",
         "strict_rank": "shares by weight",
         "max_in_flight": "no cap",
+        "waiting_room": "the policy has none",
         "objective": "no completion objective is declared",
         "spill": "nothing is spilled, and the policy spills nothing",
         "downstream": "no downstream is named",
@@ -426,6 +428,23 @@ def key_rows(queue: Mapping[str, Any], *, now_ms: int) -> list[dict[str, Any]]:
 
 
 HOLDER_PHASES = {"waiting": "waiting", "delayed": "delayed", "leased": "in flight"}
+
+
+def waiting_room_part(queue: Mapping[str, Any], policy: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Who waits in line with a ticket; None for a queue without a waiting room."""
+    if policy.get("waiting_room_max") is None:
+        return None
+    tickets = {**dict.fromkeys(("line", "called", *TICKETS), 0), **(queue.get("tickets") or {})}
+    rate = (queue.get("model") or {}).get("service_rate_per_s")
+    part: dict[str, Any] = {
+        **tickets,
+        "max": policy["waiting_room_max"],
+        "slot_s": policy.get("waiting_room_slot_s"),
+        "modeled_wait_s": round((tickets["line"] + 1) / rate, 1) if rate else None,
+    }
+    if part["modeled_wait_s"] is None:
+        part["unknown"] = {"modeled_wait_s": "no service rate has been measured yet"}
+    return part
 
 
 def queue_buffers(snapshot: Mapping[str, Any], name: str) -> dict[str, int]:

@@ -118,8 +118,8 @@ class Grant:
 class Ticket:
     """A place in the line of a queue's waiting room, of ``out`` tickets that are out.
 
-    ``position`` 1 is called next; 0 has been called: a place is kept for it. ``modeled_s`` is the modeled time
-    until it is called, None where no rate is known. It ends unless its holder comes back by ``until_at_ms``.
+    ``position`` 1 is called next; 0 has been called: a place is kept for it. ``modeled_s`` is the modeled
+    time until it is called, None where no rate is known. Its holder must come back by ``until_at_ms``.
     """
 
     id: str
