@@ -63,10 +63,12 @@ for i = 2, #ARGV do
   removed = removed + expire_grants(q, most) + expire_tickets(q, most)
   local idle = redis.call('ZRANGEBYSCORE', root .. 'tenants:' .. q, '-inf', now - TENANT_MS, 'LIMIT', 0, most)
   for _, n in ipairs(idle) do
-    local own = tenant_of(q, n).now
-    if not own.held and (own.depth or 0) + (own.delayed or 0) + (own.in_flight or 0) == 0 then
+    local sheet = tenant_of(q, n)
+    local own = sheet.now
+    if not own.held and (own.tickets or 0) == 0 and (own.depth or 0) + (own.delayed or 0) + (own.in_flight or 0) == 0 then
       redis.call('ZREM', root .. 'tenants:' .. q, n)
       redis.call('DEL', tenant_key(q, n))
+      sheet.changed = false
       removed = removed + 1
       add(totals_of(q), 'tenants', -1)
     end
