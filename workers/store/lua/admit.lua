@@ -355,7 +355,8 @@ for _, o in ipairs(offers) do
       else
         if (o.d or 0) > 0 then v.delayed = v.delayed + 1 else v.depth = v.depth + 1; v.cost_ms = v.cost_ms + cost end
         v.bytes = v.bytes + o.b
-        t.count = t.count + 1; t.bytes = t.bytes + o.b; t.cost = t.cost + cost
+        t.count = t.count + 1; t.bytes = t.bytes + o.b
+        if (o.d or 0) <= 0 then t.cost = t.cost + cost end -- what is delayed does not wait yet
       end
     end
   end
