@@ -7,11 +7,13 @@ import os
 import pickle
 
 import pytest
+from celery import Celery
 from hypothesis import given
 from hypothesis import strategies as st
 
 from config.env import WrongSetting, read_environment
-from workers.privacy.seal import Keyring, MissingKey, NotAuthentic, id_of, key_id_of, parse_keys
+from workers import install
+from workers.privacy.seal import ENV, Keyring, MissingKey, NotAuthentic, id_of, key_id_of, parse_keys
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
 RING = Keyring([NEW, OLD])
@@ -73,6 +75,13 @@ def test_a_wrong_key_is_refused_at_the_start_without_being_shown(text: str, tmp_
     said = str(fault.value)
     assert said.startswith("SLUICEGATE_PAYLOAD_KEYS: its value holds")
     assert not any(word in said for word in text.split(",") if len(word) > 10)
+
+
+def test_a_projects_own_application_does_not_start_with_a_wrong_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ENV, "c2hvcnQ=")
+    with pytest.raises(ValueError, match="SLUICEGATE_PAYLOAD_KEYS holds as key 1") as fault:
+        install(Celery("wrong-key", set_as_current=False))
+    assert "c2hvcnQ=" not in str(fault.value)
 
 
 def test_keys_are_read_in_their_order() -> None:

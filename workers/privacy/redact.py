@@ -45,12 +45,14 @@ _TOGETHER: Final = (
 )
 _SPLIT: Final = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
-#: ``name = value``, ``"name": "value"``, ``name='value'`` in a text; the value ends where its quote does.
-#: A name is not taken back letter by letter (``+``): over a long word that would take minutes.
-_PAIR: Final = re.compile(
-    r"""(?P<name>[A-Za-z][\w.-]{0,60}+)(?P<mid>\\?["']?\s{0,3}(?:=>|[=:])\s{0,3}[bru]?)
-    (?P<value>\\"(?:[^"\\]|\\[^"])*\\"|\\'(?:[^'\\]|\\[^'])*\\'|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?
-      |(?:(?:bearer|basic|digest|token)\s+)?[^\s,;&"'<>)\]}]+)""",
+#: A name before ``=``, ``:`` or ``=>`` in a text, and the value behind it, which ends where its quote does.
+#: Possessive, so that a long text costs one look at each of its characters.
+_NAME: Final = re.compile(
+    r"""(?<![A-Za-z0-9_.-])(?P<name>[A-Za-z0-9_.-]++)\\?["']?\s{0,3}(?:=>|[=:])\s{0,3}(?:[bru](?=["']))?"""
+)
+_VALUE: Final = re.compile(
+    r"""\\"(?:[^"\\]|\\[^"])*\\"|\\'(?:[^'\\]|\\[^'])*\\'|"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?
+      |(?:(?:bearer|basic|digest|token)\s+)?[^\s,;&"'<>)\]}]+""",
     re.VERBOSE | re.IGNORECASE,
 )
 _SCHEME: Final = re.compile(r"\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE)
@@ -70,19 +72,18 @@ def is_secret_name(name: str) -> bool:
 
 
 def scrub_text(text: str) -> str:
-    """A text without the values that a name, a scheme or a URL's user part gives away.
-
-    A worker calls it on whatever a job returned or raised, so its time is bounded, as is the text.
-    """
-    if len(text) > LONGEST:
-        text = f"{text[:LONGEST]} ... {len(text) - LONGEST} characters left out"
-
-    def pair(found: re.Match[str]) -> str:
-        if not is_secret_name(found["name"]):
-            return found[0]
-        return f"{found['name']}{found['mid']}{REDACTED}"
-
-    return _PAIR.sub(pair, _SCHEME.sub(rf"\1 {REDACTED}", _USERINFO.sub(rf"\g<scheme>{REDACTED}@", text)))
+    """A text without the values that a name, a scheme or a URL's user part gives away."""
+    text = _SCHEME.sub(rf"\1 {REDACTED}", _USERINFO.sub(rf"\g<scheme>{REDACTED}@", text))
+    parts: list[str] = []
+    kept_to = at = 0
+    while found := _NAME.search(text, at):
+        at = found.end()
+        if is_secret_name(found["name"]):
+            value = _VALUE.match(text, at)
+            if value is not None:
+                parts += (text[kept_to:at], REDACTED)
+                kept_to = at = value.end()
+    return "".join((*parts, text[kept_to:]))
 
 
 def scrub_value(value: Any, *, level: int = 0) -> Any:

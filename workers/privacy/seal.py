@@ -90,6 +90,18 @@ def keyring() -> Keyring:
     return _keyring(os.environ.get(ENV, ""))
 
 
+def check_keys() -> None:
+    """Where an application is made: wrong keys must end its start, not its jobs.
+
+    Raises:
+        ValueError: a key is none, or the package that encrypts is missing; says the fix.
+    """
+    try:
+        keyring()
+    except ValueError as fault:
+        raise ValueError(f"{ENV} {fault}") from None
+
+
 @lru_cache(maxsize=4)
 def _keyring(text: str) -> Keyring:
     return Keyring(parse_keys(text))

@@ -24,6 +24,7 @@ from redis import RedisError
 from ..admission.messages import links_of_embed
 from ..exceptions import AdmissionRefused
 from ..limits.producer import Producer
+from ..privacy.seal import check_keys
 from . import delivery, registry, transport
 from .publishing import (
     ClosedQueues,
@@ -62,6 +63,7 @@ def install(app: Celery) -> Celery:
     """
     if registry.is_hooked(app):
         return app
+    check_keys()
     registry.add_app(app)
     base = app.amqp_cls if isinstance(app.amqp_cls, type) else AMQP
     app.amqp_cls = type("GateAMQP", (_GateAMQP, base), {})
