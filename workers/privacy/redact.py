@@ -72,7 +72,12 @@ def is_secret_name(name: str) -> bool:
 
 
 def scrub_text(text: str) -> str:
-    """A text without the values that a name, a scheme or a URL's user part gives away."""
+    """A text without the values that a name, a scheme or a URL's user part gives away.
+
+    A worker calls it on whatever a job returned or raised, so its time is bounded, as is the text.
+    """
+    if len(text) > LONGEST:
+        text = f"{text[:LONGEST]} ... {len(text) - LONGEST} characters left out"
     text = _SCHEME.sub(rf"\1 {REDACTED}", _USERINFO.sub(rf"\g<scheme>{REDACTED}@", text))
     parts: list[str] = []
     kept_to = at = 0
