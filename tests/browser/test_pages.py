@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import ViewportSize, expect
 
-from tests.support.stack import Stack
+from tests.support.stack import ROOT, Stack, clean_environment
 from tests.support.waiting import wait_until
 
 from .room import Room
@@ -26,6 +28,7 @@ PAGES = (
     "/quarantine/",
     "/workers/",
     "/tenants/",
+    "/downstreams/",
     "/privacy/",
     "/alerts/",
     "/policies/",
@@ -61,6 +64,25 @@ def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> No
     os.kill(room.stack.child_pid("monitor"), signal.SIGKILL)
     expect(live).to_have_attribute("data-live", "stale")
     expect(live).to_have_attribute("data-live", "live")
+
+
+def test_a_downstream_is_changed_where_its_limit_is_shown(room: Room) -> None:
+    told = [sys.executable, "manage.py", "downstream", "set", "bank", "--reason", "a test"]
+    environment = clean_environment({"SLUICEGATE_DATA_DIR": str(room.stack.data_dir)})
+    subprocess.run(told, cwd=ROOT, env=environment, check=True, timeout=120, stdin=subprocess.DEVNULL)
+    room.log_in()
+    room.open("/downstreams/")
+    row = room.page.locator('[data-downstream="bank"]')
+    expect(row).to_contain_text("0 of 4")
+    room.page.get_by_role("button", name="Change bank").click()
+    dialog = room.page.locator("dialog.ask")
+    for place, value in ((2, "3"), (3, "2")):  # max, initial
+        dialog.locator("input[type=number]").nth(place).fill(value)
+    dialog.locator("[data-reason]").fill("fewer")
+    dialog.get_by_role("button", name="Change 1 downstream").click()
+    expect(dialog).to_have_count(0)
+    expect(row).to_contain_text("0 of 2")
+    expect(room.page.locator("main")).to_contain_text("version 2 by operator: fewer")
 
 
 def test_markup_in_an_error_is_shown_as_it_is(room: Room) -> None:

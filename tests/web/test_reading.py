@@ -169,6 +169,7 @@ def test_openapi_describes_every_route(api):
         ("/contracts/", "pages/contracts.html"),
         ("/workers/", "pages/workers.html"),
         ("/tenants/", "pages/tenants.html"),
+        ("/downstreams/", "pages/downstreams.html"),
     ],
 )
 def test_each_page_renders_for_a_viewer_and_asks_nobody_in(logged_in, client, address, template):
