@@ -40,7 +40,7 @@ function ruleSentence(rule) {
   const m = MEASURES[rule.measure] || { word: rule.measure.replaceAll("_", " "), unit: "" };
   const where = rule.queue || (rule.measure.startsWith("quarantine") ? "quarantine" : "any queue");
   if (rule.measure === "no_consumer") return `${where}: work and no consumer for ${duration(rule.for_s * 1000)}`;
-  return `${where}: ${m.word} over ${measured(rule.measure, rule.threshold)} for ${duration(rule.for_s * 1000)}`;
+  return `${where}: ${m.word} over ${measured(rule.measure, rule.threshold)}${rule.for_s ? ` for ${duration(rule.for_s * 1000)}` : ", at once"}`;
 }
 
 /** @param {import("../js/frame.js").Frame} frame @param {string} state */

@@ -32,6 +32,7 @@ PAGES = (
     "/privacy/",
     "/alerts/",
     "/policies/",
+    "/contracts/",
     "/audit/",
 )
 PHONE: ViewportSize = {"width": 390, "height": 844}
