@@ -233,9 +233,7 @@ class Storm:
 
     def kill_child(self) -> None:
         """A process in which jobs run; its worker lives on and makes a new one."""
-        wait_until(
-            lambda: len(self.prefork.children()) >= 2, within_s=300, what="the worker to have children"
-        )
+        wait_until(self._has_children, within_s=300, what="the worker to have children")
         for pid in self.prefork.children()[-1:]:
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -246,18 +244,8 @@ class Storm:
         self.revive()
         return len(self.prefork.children()) > 1
 
-    def _await_children(self) -> None:
-        """A worker whose child is killed while it starts ends in Celery, and at times hangs on the way."""
-        while True:
-            try:
-                wait_until(self._has_children, within_s=60, what="the worker's children")
-                return
-            except AssertionError:
-                self.figures.ended_unasked["prefork hung"] += 1
-                self.kill_worker(whole_group=True)
-
     def revive(self) -> None:
-        """Starts what ended by itself, as a supervisor does."""
+        """Starts what ended by itself, as a worker does one of whose children dies while it starts."""
         for process in self.processes:
             if process.process is not None and process.process.poll() is not None:
                 self.figures.ended_unasked[f"{process.kind} {process.process.returncode}"] += 1
