@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from workers.limits.credits import Credits
+from workers.limits.producer import Producer
 from workers.store.offers import Grant
 
 
@@ -130,3 +131,14 @@ def test_threads_never_use_more_than_was_granted(credits: Credits) -> None:
     for thread in threads:
         thread.join()
     assert sum(used) + credits.give_back()["q"] == 50
+
+
+def test_an_answer_that_comes_after_all_was_given_back_is_let_go(credits: Credits) -> None:
+    credits.begin("q")
+    credits.give_back()
+    credits.learn("q", Grant(10, 5.0))
+    assert credits.why_not("q") is None
+
+
+def test_two_producers_of_one_process_are_told_apart() -> None:
+    assert Producer().name != Producer().name

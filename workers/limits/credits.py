@@ -73,7 +73,9 @@ class Credits:
         """The answer to a question; None where the attempt failed or was not answered."""
         now = self._now_s()
         with self._lock:
-            held = self._held[queue]
+            held = self._held.get(queue)
+            if held is None:
+                return  # it was all given back meanwhile; what this answer grants runs out by itself
             asked_at, held.asked_at = held.asked_at or now, None
             if grant is None:
                 held.used += held.told

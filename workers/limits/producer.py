@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import socket
@@ -17,6 +18,9 @@ from ..store.offers import Grant
 from .credits import Credits
 from .local import LocalLimits
 
+#: Tells the producers of one process apart: that of an application and that of the HTTP door.
+_numbers = itertools.count(1)
+
 Admit = Callable[[Sequence[Offer]], list[Verdict]]
 
 
@@ -24,7 +28,8 @@ class Producer:
     """One a process and gate. Safe to share between threads; a forked child makes its own."""
 
     def __init__(self) -> None:
-        self.name = f"{socket.gethostname()}:{os.getpid()}"
+        # The same after a restart in the same place: the newer epoch takes the older one's grant over.
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{next(_numbers)}"
         self.epoch = int(time.time() * 1000)
         self.credits = Credits(self.name, self.epoch)
         self._limits: dict[str, LocalLimits] = {}
