@@ -92,7 +92,7 @@ def test_a_job_past_its_hard_limit_is_ended_once_and_its_process_with_it(house: 
     assert (job["attempts"], job["deliveries"], job["error"]["type"]) == (1, 1, "TimeLimitExceeded")
     wait_until(lambda: house.row("normal")["in_flight"] == 0, within_s=3, what="nothing to run")
     wait_until(
-        lambda: sum(map(is_alive, children)) == len(children) - 1, within_s=3, what="its process to end"
+        lambda: sum(map(is_alive, children)) == len(children) - 1, within_s=10, what="its process to end"
     )
     assert house.await_status(house.submit("drill.echo", "after"), "succeeded")
     assert house.job(op_id)["status"] == "failed"

@@ -271,6 +271,7 @@ def test_fifty_submits_of_one_key_over_a_killed_web_are_one_job(house: House, po
     assert house.witness(name) == ["x"]
 
 
+@pytest.mark.soak
 def test_who_waits_as_long_as_told_is_let_in(house: House, pools: dict[str, str]) -> None:
     """A bound of two, two slots, jobs of 200 ms: the refused come back when they were told to."""
     queue = pools["threads"]
