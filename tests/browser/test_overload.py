@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
@@ -34,6 +34,13 @@ def room(gate_up: Callable[..., Stack], page: Page) -> Room:
     return Room(page, gate_up(name="overload", SLUICEGATE_WORKERS="2"))
 
 
+def alerts_of(stack: Stack, **having: str) -> list[dict[str, Any]]:
+    """The alerts that fire now and have these fields."""
+    with stack.client() as client:
+        rows = client.get("/api/v1/alerts", params={"state": "firing"}).json()["alerts"]
+    return [row for row in rows if having.items() <= row.items()]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_an_overload_is_seen_held_off_worked_off_and_its_failures_replayed(room: Room) -> None:
@@ -50,6 +57,14 @@ def test_an_overload_is_seen_held_off_worked_off_and_its_failures_replayed(room:
     strip = page.locator("[data-strip]")
     expect(strip).to_have_attribute("data-firing", re.compile("triangle|diamond"))
     expect(strip).to_contain_text("normal")
+
+    # Who is on call takes it, and asks for quiet.
+    strip.locator('[data-act="acknowledge"]').click()
+    wait_until(lambda: alerts_of(stack, acknowledged_by="operator"), what="the alert to be somebody's")
+    strip.locator('[data-act="snooze"]').click()
+    page.locator("dialog.ask").get_by_role("button", name=re.compile("^Snooze 1")).click()
+    expect(page.locator("dialog.ask")).to_have_count(0)
+    assert [alert for alert in alerts_of(stack) if (alert["snoozed_until_at_ms"] or 0) > alert["fired_at_ms"]]
 
     # Saturated: bulk is refused, urgent still accepted, and the page shows both.
     room.switch_to("saturated", reason="a flood of normal jobs")
@@ -85,6 +100,9 @@ def test_an_overload_is_seen_held_off_worked_off_and_its_failures_replayed(room:
     expect(job).to_be_visible()
     job.click()
     expect(page.locator(".detail")).to_contain_text("PathRefused")
+    with page.expect_download() as taking:
+        page.get_by_role("button", name="Export CSV").click()
+    assert failing in taking.value.path().read_text()
     blocking.unlink()
     page.locator('[data-act="replay-this"]').click()
     dialog = page.locator("dialog.ask")
