@@ -261,3 +261,14 @@ def make_older(store: Store, op_id: str, by_ms: int) -> None:
     store.client.hset(store.root + "ops", op_id, msgpack.packb(rec))
     store.client.zadd(f"{store.root}ready:{place}", {op_id: score})
     store.client.zadd(f"{store.root}heads:{rec['q']}", {rec["n"]: score})
+
+
+def test_numbers_in_the_form_of_an_earlier_checkout_are_noticed(store: Store) -> None:
+    store.admit([an_offer()])
+    assert not store.has_old_layout()
+    numbers = audit.totals(store, "normal")
+    store.client.delete(store.root + "totals:normal")
+    store.client.hset(store.root + "totals:normal", mapping=numbers)
+    assert store.has_old_layout()
+    store.client.delete(store.root + "totals:normal")
+    store.client.set(store.root + "totals:normal", msgpack.packb(numbers))

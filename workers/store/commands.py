@@ -287,6 +287,11 @@ class Store:
 
     # operators
 
+    def has_old_layout(self) -> bool:
+        """Whether its numbers are those of a checkout before 0.1.0, field by field, which no script reads."""
+        kinds = {self._call("TYPE", f"{self.root}totals:{queue}") for queue in self.read_policies()}
+        return bool(kinds & {b"hash", "hash"})
+
     def size(self, queue: str) -> int:
         """Waiting and delayed jobs of a queue (of the default queue, where it has no policy)."""
         return int(self._run("size", queue)[1])

@@ -166,6 +166,11 @@ class Command(BaseCommand):
             if is_new:
                 fresh["key"] = key
         bootstrap.prepare_database()
+        if open_gate().has_old_layout():
+            raise CommandError(
+                f"{shown(self.data_dir)} was written by an earlier checkout in a form that is not read any more; "
+                "drain it there, or set SLUICEGATE_DATA_DIR to an empty folder"
+            )
         bootstrap.restore_gate(open_gate())
         unmet = find_unmet(settings.SLUICEGATE_DURABILITY, open_gate().health())
         if unmet:
