@@ -168,8 +168,8 @@ class Command(BaseCommand):
         bootstrap.prepare_database()
         if open_gate().has_old_layout():
             raise CommandError(
-                f"{shown(self.data_dir)} was written by an earlier checkout in a form that is not read any more; "
-                "drain it there, or set SLUICEGATE_DATA_DIR to an empty folder"
+                f"{shown(self.data_dir)} was written by an earlier checkout, in a form that is not read "
+                "any more; drain it there, or set SLUICEGATE_DATA_DIR to an empty folder"
             )
         bootstrap.restore_gate(open_gate())
         unmet = find_unmet(settings.SLUICEGATE_DURABILITY, open_gate().health())
