@@ -39,7 +39,7 @@ def test_a_failover_is_gone_through_without_a_hand(watched: Watched) -> None:
     app.conf.task_default_queue = "normal"
     app.conf.broker_transport_options = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0}
 
-    @app.task(name="shop.note", ignore_result=True)
+    @app.task(name="shop.note", ignore_result=True, shared=False)
     def note(number: int) -> None: ...
 
     note.delay(0)

@@ -70,7 +70,7 @@ def test_store_producer_results_and_stream_use_one_url(secured: Secured) -> None
     workers.install(app)
     app.conf.task_default_queue = "normal"
 
-    @app.task(name="shop.note")
+    @app.task(name="shop.note", shared=False)
     def note() -> None: ...
 
     assert app.conf.broker_url.startswith("sluicegates://")
