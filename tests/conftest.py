@@ -70,6 +70,12 @@ def pytest_report_header() -> str:
     return f"database of the tests: {_DATABASE}"
 
 
+@pytest.fixture(scope="session")
+def django_db_keepdb(request: pytest.FixtureRequest) -> bool:
+    """A PostgreSQL of the tests goes as a whole; to drop its database fails while any session is open."""
+    return _DATABASE_SERVER is not None or bool(request.config.option.reuse_db)
+
+
 def pytest_unconfigure() -> None:
     if _DATABASE_SERVER is not None:
         _DATABASE_SERVER.remove()
