@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from ...actions import change_downstream
-from ...actions.actor import Actor, NotPossible
 from ...actions.downstreams import standing
 from ...actions.gate import open_gate
-from ...exceptions import StoreUnavailable
 from ...limits.downstream import FIELDS, Downstream
+from ..verbs import VerbCommand, who
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Limits found by latency: downstream set bank --target-ms 200 --max 50 --reason 'new contract'"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -29,14 +27,6 @@ class Command(BaseCommand):
         end = verbs.add_parser("remove", help="limit nothing by it any more")
         end.add_argument("name")
         end.add_argument("--reason", required=True, help="kept in the journal")
-
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb']}")(options)
-        except NotPossible as fault:
-            raise CommandError(fault.detail) from fault
-        except StoreUnavailable as fault:
-            raise CommandError(str(fault)) from fault
 
     def _show(self, options: dict[str, Any]) -> None:
         live = {row["name"]: row for row in open_gate().snapshot()["downstreams"]}
@@ -55,7 +45,7 @@ class Command(BaseCommand):
 
     def _change(self, options: dict[str, Any], changes: dict[str, Any] | None) -> None:
         change_downstream.execute(
-            Actor(getpass.getuser(), "admin", "cli"),
+            who(),
             store=open_gate(),
             name=options["name"],
             changes=changes,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from ...actions import set_mode
-from ...actions.actor import Actor, NotPossible
 from ...actions.gate import open_gate
-from ...exceptions import StoreUnavailable
+from ..verbs import VerbCommand, who
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = "Show the modes, or set one: mode set draining --queue bulk --reason 'deploy' --until drained"
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,14 +24,6 @@ class Command(BaseCommand):
         change.add_argument("--until", help="an ISO 8601 time, or drained")
         change.add_argument("--pin", action="store_true", help="also against other operators; needs --until")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb']}")(options)
-        except NotPossible as fault:
-            raise CommandError(fault.detail) from fault
-        except StoreUnavailable as fault:
-            raise CommandError(str(fault)) from fault
-
     def _show(self, options: dict[str, Any]) -> None:
         for scope, mode in sorted(open_gate().read_modes().items()):
             name = "installation" if scope == set_mode.EVERYWHERE else scope
@@ -41,7 +31,7 @@ class Command(BaseCommand):
 
     def _set(self, options: dict[str, Any]) -> None:
         set_mode.execute(
-            Actor(getpass.getuser(), "admin", "cli"),
+            who(),
             store=open_gate(),
             mode=options["mode"],
             scope=options["queue"],

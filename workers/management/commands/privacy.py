@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandParser
 
 from ...actions import delete_payloads, rekey_payloads
-from ...actions.actor import Actor, NotPossible
 from ...actions.gate import open_gate
-from ...exceptions import StoreUnavailable
 from ...models import Deletion
+from ..verbs import VerbCommand, who
 
 
-class Command(BaseCommand):
+class Command(VerbCommand):
     help = (
         "Delete what jobs about a person (a tag) or a tenant carry; renew the encryption of what is stored."
     )
@@ -33,17 +31,9 @@ class Command(BaseCommand):
         )
         rekey.add_argument("--reason", default="", help="kept in the journal")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            getattr(self, f"_{options['verb']}")(options)
-        except NotPossible as fault:
-            raise CommandError(fault.detail) from fault
-        except StoreUnavailable as fault:
-            raise CommandError(str(fault)) from fault
-
     def _delete(self, options: dict[str, Any]) -> None:
         result = delete_payloads.execute(
-            Actor(getpass.getuser(), "admin", "cli"),
+            who(),
             store=open_gate(),
             tag=options["tag"],
             tenant=options["tenant"],
@@ -52,7 +42,7 @@ class Command(BaseCommand):
         self.stdout.write(f"ordered; receipt {result.target}")
 
     def _rekey(self, options: dict[str, Any]) -> None:
-        actor = Actor(getpass.getuser(), "admin", "cli")
+        actor = who()
         data = rekey_payloads.execute(actor, store=open_gate(), reason=options["reason"]).data
         done = data["changed"]
         self.stdout.write(
