@@ -56,8 +56,8 @@ class DownstreamDropped(Exception):
     """
 
 
-class OfferError(ValueError):
-    """A message cannot be offered as it is: ``field`` is at fault, ``fix`` says what would do."""
+class FieldError(ValueError):
+    """What was given cannot hold: ``field`` is at fault, ``fix`` says what would do."""
 
     def __init__(self, field: str, message: str, fix: str = "") -> None:
         self.field = field
@@ -67,6 +67,10 @@ class OfferError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.field, self.message, self.fix)
+
+
+class OfferError(FieldError):
+    """A message cannot be offered as it is."""
 
 
 class HookMissing(RuntimeError):

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Router
 
 from workers.actions import change_policy
-from workers.admission.policy import NOT_ACTED_ON, Policy, parse_policy
+from workers.admission.policy import Policy, parse_policy
 from workers.exceptions import StoreUnavailable
 from workers.models import PolicyVersion
 from workers.states import MODES
@@ -33,8 +33,6 @@ def list_policies(request: HttpRequest) -> dict[str, Any]:
     return {
         "policies": [show_version(row) for row in newest.values()],
         "fields": list(Policy.__dataclass_fields__),
-        # What the page must not offer: each value but these is refused.
-        "not_acted_on": {name: list(effective) for name, effective in NOT_ACTED_ON.items()},
     }
 
 

@@ -18,7 +18,6 @@ root.replaceChildren(h("div", { class: "split" }, nav, detail));
 const why = may("operator") ? "" : "viewers may read policies; an operator may change them";
 /** @type {string[]} */ let names = [];
 /** @type {string[]} every field that a policy has */ let fields = [];
-/** @type {Record<string, any[]>} fields of which only these values are taken, since nothing acts on others yet */ let idle = {};
 let current = currentItem();
 /** @type {any} */ let policy = null;
 /** @type {Record<string, any>} */ let edits = {};
@@ -29,7 +28,6 @@ function load() {
   return reading(nav, () => get("/policies"), (data) => {
     names = data.policies.map((p) => p.queue);
     fields = data.fields || [];
-    idle = data.not_acted_on || {};
     order();
     if (!names.includes(current)) current = names[0] || "";
     setText($("[data-facts]"), `${plural(names.length, "queue")} with a policy; a change is in force within a second and kept as a version`);
@@ -84,20 +82,18 @@ function draw() {
 function row(f) {
   const value = policy[f.name];
   const node = h("div", { class: "policyrow", "data-field": f.name });
-  const unused = f.name in idle && f.kind !== "word" ? "nothing acts on this yet" : "";
-  const off = why || unused;
-  const disabled = off ? { disabled: true, title: off } : {};
+  const disabled = why ? { disabled: true, title: why } : {};
   const words = h("span", { class: "words" }, spoken(f, value));
   let input;
   if (f.kind === "flag") {
     input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
     input.checked = !!value;
-  } else if (f.kind === "word") input = choice((idle[f.name] || f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
+  } else if (f.kind === "word") input = choice((f.words || []).map((w) => /** @type {[string, string]} */ ([w, w])), String(value), { "aria-label": f.name, ...disabled });
   else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? (value === null ? "" : JSON.stringify(value)) : value ?? "", ...disabled }));
   else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
   input.addEventListener("input", () => change(f, input, node, words));
   inputs.set(f.name, { f, input, node, words });
-  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${unused ? `${unused}; ` : ""}${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
+  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
   return node;
 }
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,7 +12,7 @@ from celery import Celery
 from kombu.serialization import dumps as serialize
 
 from ..store.offers import Offer
-from .messages import CLASS_HEADER, GATE_HEADER, kept_downstream, offer_from_message
+from .messages import CLASS_HEADER, GATE_HEADER, offer_from_message
 
 
 def build_offer(
@@ -77,28 +75,3 @@ def build_offer(
         "properties": {**message.properties, "delivery_mode": 2, "priority": 0, "body_encoding": "base64"},
     }
     return offer_from_message(envelope, queue, now=datetime.now(UTC), minted=minted)
-
-
-def replay_offer(
-    payload: bytes,
-    *,
-    op_id: str,
-    task: str,
-    queue: str,
-    tenant: str,
-    replay_of: str,
-    replay_until_at_ms: int | None = None,
-) -> Offer:
-    """A new operation with the stored message of a quarantined one; its retries begin anew."""
-    downstream = None
-    try:
-        small = json.loads(payload)
-        small["h"].pop("retries", None)
-        small["h"].pop("root_id", None)
-        small["h"].pop("expires", None)
-        downstream = kept_downstream(small["h"])
-        payload = json.dumps(small, separators=(",", ":")).encode()
-    except (ValueError, KeyError, TypeError, AttributeError):
-        pass
-    base = Offer(id=op_id, task=task, queue=queue, payload=payload, tenant=tenant, downstream=downstream)
-    return dataclasses.replace(base, replay_of=replay_of, replay_until_at_ms=replay_until_at_ms)

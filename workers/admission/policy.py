@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..exceptions import FieldError
 from ..privacy.classes import DEFAULT_CLASS, PAYLOAD_CLASSES
 
 ON_FULL: Final = ("reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade")
@@ -24,24 +25,13 @@ BUCKETS: Final = ("token_bucket", "leaky_bucket")
 MOST_IN_A_BUCKET: Final = 2**53
 
 
-#: Named in the file format, but nothing acts on them yet. A setting that is taken and then ignored would be
-#: a bound that does not hold, so anything but "none" is refused.
-NOT_ACTED_ON: Final[Mapping[str, tuple[Any, ...]]] = {}
-
-
 #: A queue's name: letters and digits, inside also dots, dashes and underscores. A "|" or ":" would make one
 #: queue's keys another's.
 QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
 
 
-class PolicyError(ValueError):
-    """A policy that cannot hold: `field` is at fault, `fix` says what would do."""
-
-    def __init__(self, field: str, message: str, fix: str = "") -> None:
-        super().__init__(f"{field}: {message}{'; ' if fix else ''}{fix}")
-        self.field = field
-        self.message = message
-        self.fix = fix
+class PolicyError(FieldError):
+    """A policy that cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +137,6 @@ def check_queue_name(name: str, *, field: str = "queue") -> None:
 
 
 def _check_together(policy: Policy) -> None:
-    for name, effective in NOT_ACTED_ON.items():
-        if getattr(policy, name) not in effective:
-            raise PolicyError(name, "nothing acts on this yet", f"use {_shown(effective[0])}")
     if policy.low_mark >= policy.high_mark:
         raise PolicyError("low_mark", "must be below high_mark", f"use less than {policy.high_mark}")
     if policy.order == "lifo" and policy.max_age_s is not None:

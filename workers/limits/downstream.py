@@ -13,20 +13,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
+from ..exceptions import FieldError
+
 KINDS: Final = ("aimd", "gradient")
 
 #: A name stands in keys, addresses and metrics.
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
 
 
-class DownstreamError(ValueError):
-    """Settings that cannot hold: ``field`` is at fault, ``fix`` says what would do."""
-
-    def __init__(self, field: str, message: str, fix: str = "") -> None:
-        super().__init__(f"{field}: {message}{'; ' if fix else ''}{fix}")
-        self.field = field
-        self.message = message
-        self.fix = fix
+class DownstreamError(FieldError):
+    """Settings that cannot hold."""
 
 
 @dataclass(frozen=True, slots=True)
