@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -12,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.stack import ROOT, Stack, clean_environment
+from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
 from .room import Room
@@ -26,21 +24,6 @@ MARK = "MARKED-alice@example"
 @pytest.fixture
 def room(page: Page, gate_up: Callable[..., Stack]) -> Room:
     return Room(page, gate_up())
-
-
-def make_user(stack: Stack, name: str, role: str) -> str:
-    password = "another pass phrase"
-    done = subprocess.run(
-        [sys.executable, "manage.py", "user", "create", name, "--role", role, "--password", password],
-        cwd=ROOT,
-        env=clean_environment({**stack.settings, "SLUICEGATE_REDIS_URL": stack.redis_url}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0 or "already" in done.stderr, done.stderr
-    return password
 
 
 def held_job(stack: Stack) -> str:
@@ -75,7 +58,9 @@ def test_a_held_job_is_redacted_until_it_is_revealed_for_a_reason(room: Room) ->
 
 def test_a_viewer_is_told_who_may(room: Room) -> None:
     op_id = held_job(room.stack)
-    room.log_in("looker", make_user(room.stack, "looker", "viewer"))
+    password = "another pass phrase"
+    room.stack.manage("user", "create", "looker", "--role", "viewer", "--password", password)
+    room.log_in("looker", password)
     for page in (f"/quarantine/{op_id}/", f"/jobs/{op_id}/"):
         room.open(page)
         expect(room.page.locator("main")).to_contain_text("redacted: personal; an operator may reveal it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 
 from celery import Celery
 
+from tests.support.processes import die_with_parent, kill_group
 from tests.support.servers import RedisServer
 from tests.support.waiting import wait_until
 from workers.exceptions import StoreUnavailable
@@ -54,7 +54,7 @@ class Worker:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=die_with_parent,
             )
 
     @property
@@ -70,10 +70,7 @@ class Worker:
         os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        if self.process.poll() is None:
-            self.send(signal.SIGCONT)
-            self.send(signal.SIGKILL)
-        self.process.wait(10)
+        kill_group(self.process)
 
     def stop(self) -> None:
         """A warm shutdown, as an init system asks for it."""
@@ -189,9 +186,3 @@ class Bench:
         self.store.client.close()
         self.server.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() == 1:
-        os._exit(1)

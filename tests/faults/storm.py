@@ -7,7 +7,6 @@ and again until there was an answer: so each is known to be accepted.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import random
 import shutil
@@ -26,6 +25,7 @@ import httpx
 from celery import Celery
 
 from tests.engine import audit
+from tests.support.processes import die_with_parent
 from tests.support.servers import RedisServer
 from tests.support.stack import API_KEY, PASSWORD, ROOT, clean_environment
 from tests.support.waiting import wait_until
@@ -91,7 +91,7 @@ class Process:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=die_with_parent,
             )
 
     def children(self) -> list[int]:
@@ -342,9 +342,3 @@ class Storm:
         self.store.client.close()
         self.server.kill()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() == 1:
-        os._exit(1)

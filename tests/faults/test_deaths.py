@@ -13,6 +13,7 @@ import pytest
 from celery.result import AsyncResult
 
 from tests.engine.bench import POLICIES, Bench
+from tests.support.processes import is_alive
 from tests.support.waiting import wait_until
 from workers.exceptions import StoreUnavailable
 
@@ -67,14 +68,6 @@ def with_every_start_explained(bench: Bench) -> Iterator[Bench]:
 def worker_pid(bench: Bench, name: str) -> int:
     """The process in which a job started last."""
     return int([row for row in bench.lines(name) if row[0] == "start"][-1][2])
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 # The children of one worker.

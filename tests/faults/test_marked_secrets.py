@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.support.stack import ROOT, Stack, clean_environment
+from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 from workers.privacy import seal
 from workers.store import Store
@@ -39,20 +37,6 @@ def mark(name: str) -> str:
 @pytest.fixture(scope="module")
 def stack(gate_up: Callable[..., Stack]) -> Stack:
     return gate_up(name="marked", SLUICEGATE_PAYLOAD_KEYS=PAYLOAD_KEY, SLUICEGATE_LOG_LEVEL="INFO")
-
-
-def run_command(stack: Stack, *words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "manage.py", *words],
-        cwd=ROOT,
-        env=clean_environment({**stack.settings, "SLUICEGATE_REDIS_URL": stack.redis_url}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +75,7 @@ def planted(stack: Stack) -> dict[str, str]:
 
 def reads(stack: Stack, planted: dict[str, str]) -> Iterator[tuple[str, str]]:
     """All that can be read by HTTP: by a key that operates but does not submit, and pages by a viewer."""
-    key = run_command(stack, "apikey", "create", "--tenant", "default", "--scopes", "read,operate")
+    key = stack.manage("apikey", "create", "--tenant", "default", "--scopes", "read,operate")
     with stack.client(key) as client:
         paths = client.get("/api/v1/openapi.json").json()["paths"]
         for path, routes in paths.items():
@@ -102,7 +86,7 @@ def reads(stack: Stack, planted: dict[str, str]) -> Iterator[tuple[str, str]]:
                 yield path, client.get(path).text
         yield "all of the quarantine", client.get("/api/v1/quarantine?state=all&limit=200").text
         yield "/metrics", client.get("/metrics").text
-    run_command(stack, "user", "create", "reader", "--role", "viewer", "--password", "a long enough phrase")
+    stack.manage("user", "create", "reader", "--role", "viewer", "--password", "a long enough phrase")
     with httpx.Client(base_url=stack.base_url, timeout=10, trust_env=False) as browser:
         token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/login/").text)
         assert token is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.processes import kill_group
 from tests.support.stack import ROOT, Stack, clean_environment
 from tests.support.waiting import wait_until
 from workers.store import Store
@@ -45,10 +45,7 @@ class Worker:
         os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        if self.process.poll() is None:
-            self.send(signal.SIGCONT)
-            self.send(signal.SIGKILL)
-        self.process.wait(10)
+        kill_group(self.process)
 
 
 class House:
@@ -165,14 +162,6 @@ def memory_of(pid: int) -> int:
     """Resident memory of a process in bytes."""
     with open(f"/proc/{pid}/status") as status:
         return 1024 * next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def watch(look: Callable[[], Any], until: Callable[[Any], bool], *, within_s: float) -> list[Any]:

@@ -7,13 +7,12 @@ import pwd
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from workers.supervise import ports
 
-from .servers import _die_with_parent
+from .servers import as_server
 from .waiting import wait_until
 
 #: Debian keeps the server's programs off PATH.
@@ -72,7 +71,7 @@ class PostgresServer:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=as_server,
         )
         log.close()
         wait_until(self._answers, within_s=30, what=f"PostgreSQL to answer; see {self.directory}/log")

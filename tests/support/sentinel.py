@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import redis
 
 from workers.supervise import ports, server
 
-from .servers import RedisServer, _die_with_parent
+from .servers import RedisServer, as_server
 from .waiting import wait_until
 
 MASTER = "gate"
@@ -70,7 +69,7 @@ class Watched:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=as_server,
             )
         return process
 

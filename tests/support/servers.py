@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,10 +12,8 @@ import redis
 
 from workers.supervise import ports, server
 
+from .processes import die_with_parent
 from .waiting import wait_until
-
-#: The server's process never outlives the tests, however they end.
-_PR_SET_PDEATHSIG = 1
 
 
 class RedisServer:
@@ -66,7 +62,7 @@ class RedisServer:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            preexec_fn=as_server,
         )
         log.close()
         if until_it_answers:
@@ -113,10 +109,7 @@ class RedisServer:
         self.start()
 
 
-def _die_with_parent() -> None:
-    signal.signal(
-        signal.SIGXFSZ, signal.SIG_IGN
-    )  # a file at its limit is an error to the server, not its end
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() == 1:
-        os._exit(1)
+def as_server() -> None:
+    """For ``preexec_fn``: goes with the tests; a file at its limit is an error to it, not its end."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    die_with_parent()

@@ -59,6 +59,20 @@ class Stack:
     def text(self) -> str:
         return self.output.read_text(errors="replace")
 
+    def manage(self, *words: str) -> str:
+        """What `manage.py` says to these words, run for this installation."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *words],
+            cwd=ROOT,
+            env=clean_environment({**self.settings, "SLUICEGATE_REDIS_URL": self.redis_url}),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
     def start(
         self, command: list[str] | None = None, *, within_s: float = 120.0, directory: Path = ROOT
     ) -> None:
