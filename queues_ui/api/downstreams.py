@@ -18,6 +18,7 @@ from ..queries.engine import open_gate
 from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
 from .problems import Problem
+from .reading import take_reason_and_version
 from .schemas import BODY, ProblemDocument
 
 router = Router(tags=["downstreams"])
@@ -48,7 +49,7 @@ def read_downstream(request: HttpRequest, name: str) -> dict[str, Any]:
 def write_downstream(request: HttpRequest, name: str, changes: dict[str, Any] = BODY) -> dict[str, Any]:
     """The fields that change; also `reason`, and `version` to be sure of the base. An admin may make one."""
     changes = dict(changes)
-    reason, version = changes.pop("reason", ""), changes.pop("version", None)
+    reason, version = take_reason_and_version(changes)
     for shown in ("name", "by", "at_ms", "history", "live"):
         changes.pop(shown, None)  # what GET showed may come back with the rest
     _execute(request, name, changes, reason, version)
@@ -63,12 +64,8 @@ def remove_downstream(request: HttpRequest, name: str, reason: str = "") -> dict
 
 
 def _execute(
-    request: HttpRequest, name: str, changes: dict[str, Any] | None, reason: Any, version: Any
+    request: HttpRequest, name: str, changes: dict[str, Any] | None, reason: str, version: int | None
 ) -> None:
-    if not isinstance(reason, str):
-        raise Problem(422, "invalid", "reason must be a text.", field="reason")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise Problem(422, "invalid", "version must be a whole number.", field="version")
     with reach_gate() as store:
         change_downstream.execute(
             request.auth.actor,

@@ -21,6 +21,7 @@ from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
 from ..queries.shed_order import read_shed_order
 from .problems import Problem
+from .reading import take_reason_and_version
 from .schemas import BODY, ProblemDocument
 
 router = Router(tags=["policies"])
@@ -47,17 +48,12 @@ def read_policy(request: HttpRequest, queue: str) -> dict[str, Any]:
 def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BODY) -> dict[str, Any]:
     """The fields that change, flat or under `fields`; also `reason`, and `version` to be sure of the base."""
     changes = dict(changes)
-    reason = changes.pop("reason", "")
-    version = changes.pop("version", None)
+    reason, version = take_reason_and_version(changes)
     nested = changes.pop("fields", None)
     if isinstance(nested, dict):
         changes.update(nested)
     for name in ("queue", "by", "at_ms", "history", "policy_version"):
         changes.pop(name, None)  # what GET showed may come back with the rest
-    if not isinstance(reason, str):
-        raise Problem(422, "invalid", "reason must be a text.", field="reason")
-    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
-        raise Problem(422, "invalid", "version must be a whole number.", field="version")
     with reach_gate() as store:
         change_policy.execute(
             request.auth.actor,

@@ -42,6 +42,16 @@ def parse_json(raw: bytes) -> Any:
     return value
 
 
+def take_reason_and_version(changes: dict[str, Any]) -> tuple[str, int | None]:
+    """Why something is changed, and the version that the change is made on; taken out of the changes."""
+    reason, version = changes.pop("reason", ""), changes.pop("version", None)
+    if not isinstance(reason, str):
+        raise Problem(422, "invalid", "reason must be a text.", field="reason")
+    if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
+        raise Problem(422, "invalid", "version must be a whole number.", field="version")
+    return reason, version
+
+
 def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is not a JSON number")
 

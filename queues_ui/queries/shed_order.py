@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from workers.modes.reading import held_of
 from workers.modes.shed_order import say_entry, say_within, shed_order
 
 
@@ -32,14 +33,8 @@ def read_shed_order(
 def _now(row: Mapping[str, Any] | None, step: Mapping[str, Any]) -> dict[str, Any] | None:
     if row is None:
         return None
-    held = row["depth"] + row["delayed"] - row.get("spilled", 0)
-    values = {
-        "count": held,
-        "bytes": row["bytes"],
-        "cost_ms": row["cost_ms"],
-        "age_s": row["oldest_age_ms"] / 1000,
-    }
-    fills = {name: values[name] / bound for name, bound in step["bounds"].items() if bound}
+    held = held_of(row)
+    fills = {name: held[name] / bound for name, bound in step["bounds"].items() if bound}
     fullest = max(fills, key=lambda name: fills[name], default=None)
     gives_way = step["effect"] == "closed" or (fullest is not None and fills[fullest] >= 1)
     return {

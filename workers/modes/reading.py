@@ -8,16 +8,20 @@ from typing import Any
 from .controller import Reading
 
 
-def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
-    """One queue's row of the frame and its policy, as the controller sees them."""
-    held = row["depth"] + row["delayed"] - row.get("spilled", 0)
-    values = {
-        "count": held,
+def held_of(row: Mapping[str, Any]) -> dict[str, float]:
+    """What a queue's row of the frame holds, by the names of the bounds that stand over it."""
+    return {
+        "count": row["depth"] + row["delayed"] - row.get("spilled", 0),
         "bytes": row["bytes"],
         "cost_ms": row["cost_ms"],
         "age_s": row["oldest_age_ms"] / 1000,
     }
-    fills = {name: value / row["bounds"][name] for name, value in values.items() if row["bounds"].get(name)}
+
+
+def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
+    """One queue's row of the frame and its policy, as the controller sees them."""
+    held = held_of(row)
+    fills = {name: value / row["bounds"][name] for name, value in held.items() if row["bounds"].get(name)}
     return Reading(
         name=row["name"],
         oldest_age_s=row["oldest_age_ms"] / 1000,

@@ -334,6 +334,15 @@ local function withdraw(id, rec)
 end
 
 -- @layer
+-- An id whose record was deleted from under the gate leaves the gauge that counted it. Whose it was is not known.
+local function forget_unknown(q, id, gauge)
+  local totals = totals_of(q)
+  add(totals, 'bytes', -redis.call('HSTRLEN', payloads_key, id))
+  add(totals, gauge, -1)
+  add(totals, 'lost', 1)
+  redis.call('HDEL', payloads_key, id)
+end
+
 -- Moves due jobs to ready; at most `most`. Returns how many moved.
 local function promote(q, most)
   local due = redis.call('ZRANGEBYSCORE', root .. 'delayed:' .. q, '-inf', now, 'WITHSCORES', 'LIMIT', 0, most)
@@ -350,11 +359,7 @@ local function promote(q, most)
       bump(q, rec.n, 'cost_ms', rec.c)
       ring(q)
     else
-      -- Its record was deleted from under the gate. Whose it was is not known any more.
-      add(totals_of(q), 'bytes', -redis.call('HSTRLEN', payloads_key, id))
-      add(totals_of(q), 'delayed', -1)
-      add(totals_of(q), 'lost', 1)
-      redis.call('HDEL', payloads_key, id)
+      forget_unknown(q, id, 'delayed')
     end
   end
   return #due / 2

@@ -65,12 +65,8 @@ local function bring_back(q, p, most)
         put_ready(q, rec.n, id, tonumber(ids[i + 1]), rec)
         write_record(id, rec)
       else
-        -- Its record was deleted from under the gate. Whose it was is not known any more.
         leave_park(id, {q = q, pk = key})
-        add(totals_of(q), 'bytes', -redis.call('HSTRLEN', payloads_key, id))
-        add(totals_of(q), 'depth', -1)
-        add(totals_of(q), 'lost', 1)
-        redis.call('HDEL', payloads_key, id)
+        forget_unknown(q, id, 'depth')
       end
     end
   end
