@@ -9,9 +9,10 @@ import uuid
 
 import pytest
 
+from tests.support.processes import is_alive
 from tests.support.waiting import wait_until
 
-from .house import House, Worker, is_alive, watch
+from .house import House, Worker, watch
 
 
 def a_name() -> str:
