@@ -27,6 +27,8 @@ INLET_SUFFIXES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 
 #: Longest wait in one command, in s: below every client's socket timeout.
 LONGEST_WAIT_S = 0.8
+#: Records and payloads of quarantined jobs in one reply, in bytes.
+SPOOL_BYTES = 4 * 1024 * 1024
 #: Fields of a policy that no script reads: each that is left out makes every admission a little cheaper.
 NOT_FOR_SCRIPTS = frozenset({"guard_age_s", "hold_s", "owner", "objective_share", "quarantine_max_age_s"})
 
@@ -628,21 +630,16 @@ class Store:
         args += (keyring().seal(tail, op_id),)
         return op_id if self._run("hold", *args)[1] == "held" else None
 
-    def read_quarantine_spool(self, limit: int = 100) -> list[QuarantinedRecord]:
-        """Quarantined jobs that have not been copied yet, oldest first."""
-        found = self._call("ZRANGE", self.root + "spool", 0, limit - 1, "WITHSCORES")
-        pairs = [(a, b) for a, b in _pairs(found)]
-        if not pairs:
-            return []
-        ids = [op_id for op_id, _ in pairs]
-        rows = self._call("HMGET", self.root + "quarantined", *ids)
-        payloads = self._call("HMGET", self.root + "payloads", *ids)
-        records = []
-        for (op_id, at), row, payload in zip(pairs, rows, payloads, strict=True):
-            if row is not None:
-                record = parse_quarantined(_str(op_id), scripts.unpack(row), payload or b"", int(float(at)))
-                records.append(record)
-        return records
+    def read_quarantine_spool(
+        self, limit: int = 100, *, max_bytes: int = SPOOL_BYTES
+    ) -> list[QuarantinedRecord]:
+        """Quarantined jobs that have not been copied yet, oldest first: within both bounds, one at least."""
+        now, rows = scripts.unpack_raw(self._reply("spooled", limit, max_bytes))
+        self.clock.set(now)
+        return [
+            parse_quarantined(_str(op_id), scripts.unpack(record), payload, int(at))
+            for op_id, at, record, payload in rows
+        ]
 
     def forget_spooled(self, ids: Sequence[str]) -> int:
         """Forgets quarantined jobs that are in the database now."""
