@@ -45,14 +45,25 @@ class Restored:
         return bool(self.policies or self.downstreams or self.modes or self.authority)
 
 
-def prepare_database() -> None:
+@dataclass(slots=True)
+class Made:
+    """What had to be added to the database; empty in the usual case."""
+
+    roles: list[str] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    user: bool = False  # the first one was made, or got the password that the settings name
+    key: bool = False
+
+
+def prepare_database() -> Made:
     """Shipped policies and rules, groups, the first user and the first key. Needs no Redis."""
-    for role in ROLES:
-        create_user.group_of(role)
-    _load_policies()
-    _load_rules()
-    _first_user()
-    _first_key()
+    roles = [role for role in ROLES if create_user.make_group(role)]
+    return Made(roles, _load_policies(), _load_rules(), _first_user(), _first_key())
+
+
+def has_users() -> bool:
+    return get_user_model().objects.exists()
 
 
 def restore_gate(store: Store) -> Restored:
@@ -128,7 +139,8 @@ def _standing_modes(now_ms: int) -> list[Transition]:
     return standing
 
 
-def _load_policies() -> None:
+def _load_policies() -> list[str]:
+    added = []
     present = set(PolicyVersion.objects.order_by().values_list("queue", flat=True).distinct())
     for queue, policy in load_shipped(settings.SLUICEGATE_POLICIES_FILE).items():
         if queue in present:
@@ -142,40 +154,46 @@ def _load_policies() -> None:
                     by=INSTALLER.name,
                     reason="shipped default",
                 )
+            added.append(queue)
         except IntegrityError:
             pass  # another process was first
+    return added
 
 
-def _load_rules() -> None:
+def _load_rules() -> list[str]:
     if AlertRule.objects.exists():
-        return  # a rule that somebody removed stays removed
+        return []  # a rule that somebody removed stays removed
     with open(settings.SLUICEGATE_ALERTS_FILE, "rb") as file:
         rules = tomllib.load(file)
     for name, changes in rules.items():
         change_alert_rule.execute(INSTALLER, name=name, changes=changes, reason="shipped default")
+    return list(rules)
 
 
-def _first_user() -> None:
+def _first_user() -> bool:
     password = settings.SLUICEGATE_OPERATOR_PASSWORD
     if not password:
-        return
+        return False
     user = get_user_model().objects.filter(username="operator").first()
-    if user is None or not user.check_password(password):
-        role = user.groups.filter(name__in=ROLES).values_list("name", flat=True).first() if user else None
-        create_user.execute(
-            INSTALLER,
-            name="operator",
-            role=role or "operator",
-            password=password,
-            change=True,
-            check_password=False,
-        )
+    if user is not None and user.check_password(password):
+        return False
+    role = user.groups.filter(name__in=ROLES).values_list("name", flat=True).first() if user else None
+    create_user.execute(
+        INSTALLER,
+        name="operator",
+        role=role or "operator",
+        password=password,
+        change=True,
+        check_password=False,
+    )
+    return True
 
 
-def _first_key() -> None:
+def _first_key() -> bool:
     key = settings.SLUICEGATE_API_KEY
     if not key or ApiKey.objects.filter(sha256=create_key.digest(key)).exists():
-        return
+        return False
     create_key.execute(
         INSTALLER, tenant="default", scopes=DEFAULT_SCOPES, key=key, label="SLUICEGATE_API_KEY"
     )
+    return True

@@ -53,3 +53,8 @@ def execute(
 
 def group_of(role: str) -> Group:
     return Group.objects.get_or_create(name=role)[0]
+
+
+def make_group(role: str) -> bool:
+    """Whether it had to be made."""
+    return Group.objects.get_or_create(name=role)[1]

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
@@ -22,8 +20,8 @@ from ...store.durability import find_unmet
 from ...supervise import plans, ports, server
 from ...supervise.claim import AlreadyClaimed, Claim
 from ...supervise.greeting import greet, shown
-from ...supervise.kept import keep_secret
 from ...supervise.supervisor import ChildFailed, StopAsked, Supervisor
+from ..preparation import Prepared, prepare_database
 
 SHIPPED_QUEUES: Final = ("critical", "urgent", "normal", "bulk")
 #: Loading a large append-only file takes its time.
@@ -76,8 +74,7 @@ class Command(BaseCommand):
         else:
             self._check_server()
         self._say("database: bringing its tables up to date")
-        call_command("migrate", verbosity=0, interactive=False)
-        fresh = self._prepare()
+        prepared = self._prepare()
         installation = plans.Installation(
             root=Path(settings.BASE_DIR),
             data_dir=self.data_dir,
@@ -104,8 +101,8 @@ class Command(BaseCommand):
         for line in greet(
             port=settings.SLUICEGATE_PORT,
             data_dir=self.data_dir,
-            password=fresh.get("password"),
-            key=fresh.get("key"),
+            password=prepared.password,
+            key=prepared.key,
             drills=settings.SLUICEGATE_DRILLS,
         ):
             self._print(line)
@@ -150,22 +147,8 @@ class Command(BaseCommand):
                 "accepted jobs may vanish; set noeviction"
             )
 
-    def _prepare(self) -> dict[str, str]:
-        """Users, keys, policies; gives the secrets that were made just now."""
-        fresh: dict[str, str] = {}
-        if not settings.SLUICEGATE_OPERATOR_PASSWORD:
-            password, is_new = keep_secret(self.data_dir / "operator_password", length_bytes=12)
-            # Once the user is there, its password is the operator's own affair.
-            if not get_user_model().objects.filter(username="operator").exists():
-                settings.SLUICEGATE_OPERATOR_PASSWORD = password
-            if is_new:
-                fresh["password"] = password
-        if not settings.SLUICEGATE_API_KEY:
-            key, is_new = keep_secret(self.data_dir / "api_key", prefix="sg_default_", length_bytes=24)
-            settings.SLUICEGATE_API_KEY = key
-            if is_new:
-                fresh["key"] = key
-        bootstrap.prepare_database()
+    def _prepare(self) -> Prepared:
+        prepared = prepare_database(self.data_dir)
         if open_gate().has_old_layout():
             raise CommandError(
                 f"{shown(self.data_dir)} was written by an earlier checkout, in a form that is not read "
@@ -175,7 +158,7 @@ class Command(BaseCommand):
         unmet = find_unmet(settings.SLUICEGATE_DURABILITY, open_gate().health())
         if unmet:
             self._say(f"redis: WARNING: {unmet}")
-        return fresh
+        return prepared
 
     def _check_port(self) -> None:
         port = settings.SLUICEGATE_PORT
