@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from django.db.models import Count, Max, Min, Sum
 from django.http import HttpRequest
 from ninja import Router
 
@@ -20,14 +19,14 @@ from workers.privacy.redact import redact_error
 from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries.engine import open_gate
-from .paging import page_document, page_of
+from ..queries.held import EVERY_STATE, MOST_FOUND, search_through, show_causes, sum_up
+from .paging import MOST, page_document, page_of
 from .problems import Problem
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
 
 router = Router(tags=["quarantine"])
 FAULTS = dict.fromkeys((401, 403, 404, 409, 422, 503), ProblemDocument)
 LONGEST_LINE = 500
-MOST_FOUND = 10_000  # by a search of text
 
 
 @router.get("/quarantine", auth=Scope("read"), response={200: dict, **FAULTS})
@@ -65,23 +64,25 @@ def search(
         "until_ms": until_ms,
     }
     jobs = _seen_by(request.auth, filter_jobs(wanted))
-    capped = False
+    if state == "all":
+        jobs = jobs.filter(state__in=EVERY_STATE)  # what is summed stands in indexes by state
     if search:
-        # Text is found by reading every row: once, for the page, the sums and the causes alike.
-        keys = list(jobs.order_by("-pk").values_list("pk", flat=True)[: MOST_FOUND + 1])
-        capped = len(keys) > MOST_FOUND
-        jobs = QuarantinedJob.objects.filter(pk__in=keys[:MOST_FOUND])
-    sums = jobs.order_by().aggregate(count=Count("*"), bytes=Sum("bytes"), oldest=Min("quarantined_at_ms"))
+        held = search_through(jobs, most=MOST_FOUND)
+        keys = [key for key in held.keys or () if before is None or key < before]
+        jobs = QuarantinedJob.objects.filter(pk__in=keys[: MOST + 1])
+    else:
+        narrowed = bool(queue or tenant or payload_class or request.auth.tenant is not None)
+        held = sum_up(jobs, narrowed=narrowed)
     found, cursor = page_of(jobs.defer("payload", "traceback"), before=before, limit=limit)
     return page_document(
         "jobs",
         [show_line(job) for job in found],
         cursor,
-        count=sums["count"],
-        **({"capped": True} if capped else {}),
-        bytes=sums["bytes"] or 0,
-        oldest_at_ms=sums["oldest"],
-        causes=_causes(jobs),
+        count=held.count,
+        **({"capped": True} if held.capped else {}),
+        bytes=held.bytes,
+        oldest_at_ms=held.oldest_at_ms,
+        causes=show_causes(held.causes),
     )
 
 
@@ -202,27 +203,6 @@ def _told(job: QuarantinedJob) -> dict[str, str]:
 def _told_line(job: QuarantinedJob) -> str:
     told = redact_error({"message": job.message[:LONGEST_LINE]}, job.payload_class) or {}
     return told["message"]
-
-
-def _causes(jobs: Any) -> list[dict[str, Any]]:
-    groups = (
-        jobs.order_by()
-        .values("fingerprint", "task", "error_type", "reason")
-        .annotate(count=Count("*"), first=Min("quarantined_at_ms"), last=Max("quarantined_at_ms"))
-        .order_by("-count", "fingerprint")[:20]
-    )
-    return [
-        {
-            "fingerprint": row["fingerprint"],
-            "task": row["task"],
-            "label": row["error_type"] or row["reason"],
-            "reason": row["reason"],
-            "count": row["count"],
-            "first_at_ms": row["first"],
-            "last_at_ms": row["last"],
-        }
-        for row in groups
-    ]
 
 
 def _seen_by(caller: Caller, jobs: Any) -> Any:

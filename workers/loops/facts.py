@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from django.db import Error
-from django.db.models import Count, Min, Sum
+from django.db.models import Count, Max, Min, Sum
 
 from ..actions.note_loss import newest_loss
 from ..alerts.sentences import say_alert
@@ -134,38 +134,35 @@ def read_quarantine(now_ms: int) -> dict[str, Any]:
 
 
 def read_causes(held: Any, now_ms: int) -> list[dict[str, Any]]:
-    top = list(held.values("fingerprint").annotate(n=Count("*")).order_by("-n", "fingerprint")[:CAUSES_SHOWN])
+    counted = held.values("fingerprint").annotate(n=Count("*"), newest=Max("pk"))
+    top = list(counted.order_by("-n", "fingerprint")[:CAUSES_SHOWN])
     if not top:
         return []
-    prints = [row["fingerprint"] for row in top]
-    trends = {name: [0] * TREND_STEPS for name in prints}
+    trends = {row["fingerprint"]: [0] * TREND_STEPS for row in top}
     since_ms = now_ms - TREND_STEPS * TREND_STEP_MS
-    recent = held.filter(fingerprint__in=prints, quarantined_at_ms__gte=since_ms).values_list(
+    recent = held.filter(fingerprint__in=list(trends), quarantined_at_ms__gte=since_ms).values_list(
         "fingerprint", "quarantined_at_ms"
     )
     for name, at_ms in recent[:TREND_ROWS]:
         trends[name][min(TREND_STEPS - 1, max(0, (at_ms - since_ms) // TREND_STEP_MS))] += 1
+    # The newest of each by the index alone, and then those few rows: rows are wide.
+    words = ("task", "queue", "reason", "error_type", "message", "payload_class")
+    newest = QuarantinedJob.objects.only(*words).in_bulk([row["newest"] for row in top])
     causes = []
     for row in top:
-        # The newest by the index alone, and then that one row: rows are wide.
-        newest = held.filter(fingerprint=row["fingerprint"]).order_by("-quarantined_at_ms").values("pk")[:1]
-        job = (
-            QuarantinedJob.objects.filter(pk=newest)
-            .values("task", "queue", "reason", "error_type", "message", "payload_class")
-            .first()
-        )
+        job = newest.get(row["newest"])
         if job is None:
-            continue
-        said = job["message"] if handling_of(job["payload_class"]).error_text else ""
-        words = f"{job['error_type']}: {said}" if said else job["error_type"] or job["reason"]
+            continue  # gone meanwhile
+        said = job.message if handling_of(job.payload_class).error_text else ""
+        told = f"{job.error_type}: {said}" if said else job.error_type or job.reason
         causes.append(
             {
                 "fingerprint": row["fingerprint"],
                 "count": row["n"],
-                "label": words.split("\n", 1)[0][:LABEL_CHARS],
-                "task": job["task"],
-                "queue": job["queue"],
-                "reason": job["reason"],
+                "label": told.split("\n", 1)[0][:LABEL_CHARS],
+                "task": job.task,
+                "queue": job.queue,
+                "reason": job.reason,
                 "trend": trends[row["fingerprint"]],
             }
         )

@@ -11,8 +11,8 @@ class QuarantinedJob(models.Model):
     STATES = [(s, s) for s in (HELD, REPLAYING, REPLAYED, DISCARDED, DELETED)]
 
     op_id = models.CharField(max_length=255, unique=True)
-    task = models.CharField(max_length=255, blank=True, db_index=True)
-    queue = models.CharField(max_length=200, db_index=True)
+    task = models.CharField(max_length=255, blank=True)
+    queue = models.CharField(max_length=200)
     tenant = models.CharField(max_length=255, default="default", db_index=True)
     reason = models.CharField(max_length=40)
     error_type = models.CharField(max_length=255, blank=True)
@@ -28,7 +28,7 @@ class QuarantinedJob(models.Model):
     deliveries = models.PositiveIntegerField(default=0)
     times = models.JSONField(default=dict)
     quarantined_at_ms = models.BigIntegerField(db_index=True)
-    fingerprint = models.CharField(max_length=64, blank=True, db_index=True)
+    fingerprint = models.CharField(max_length=64, blank=True)
     replay_of = models.CharField(max_length=255, blank=True, default="")
     replay_until_at_ms = models.BigIntegerField(null=True, blank=True)
     worker = models.CharField(max_length=255, blank=True, default="")
@@ -40,13 +40,25 @@ class QuarantinedJob(models.Model):
     class Meta:
         ordering = ["-quarantined_at_ms", "-id"]
         # Rows are wide (payload, traceback): what is summed over many of them is read from these alone.
+        # An entry of PostgreSQL's index holds 2,700 bytes at most: two names of 255 characters, no third.
         indexes = [
             models.Index(
-                fields=["state", "queue", "quarantined_at_ms", "bytes"], name="quarantine_state_queue_sums"
+                fields=["state", "queue", "quarantined_at_ms", "bytes", "fingerprint", "id"],
+                name="quarantine_queue_sums",
             ),
             models.Index(
-                fields=["state", "fingerprint", "task", "error_type", "reason", "quarantined_at_ms"],
-                name="quarantine_causes",
+                fields=[
+                    *("state", "fingerprint", "task", "error_type", "reason"),
+                    *("quarantined_at_ms", "bytes", "id"),
+                ],
+                name="quarantine_cause_sums",
+            ),
+            models.Index(
+                fields=[
+                    *("state", "tenant", "queue", "payload_class"),
+                    *("fingerprint", "quarantined_at_ms", "bytes", "id"),
+                ],
+                name="quarantine_tenant_sums",
             ),
             models.Index(fields=["state"], name="quarantine_state"),  # in the order of the pages
         ]
