@@ -63,7 +63,7 @@ def prepare_database() -> Made:
 
 
 def has_users() -> bool:
-    return get_user_model().objects.exists()
+    return bool(get_user_model().objects.exists())
 
 
 def restore_gate(store: Store) -> Restored:

@@ -57,4 +57,4 @@ def group_of(role: str) -> Group:
 
 def make_group(role: str) -> bool:
     """Whether it had to be made."""
-    return Group.objects.get_or_create(name=role)[1]
+    return bool(Group.objects.get_or_create(name=role)[1])
