@@ -563,19 +563,19 @@ class GateMachine(RuleBasedStateMachine):
         delay = HOUR_MS if again_later and outcome in ("requeued", "retry") else None
         error = {"type": "E", "message": "m", "traceback": ""} if outcome in ("failed", "retry") else None
         assert job.epoch is not None
-        word = self.store.settle(
-            [
-                Settlement(
-                    op_id,
-                    job.epoch,
-                    outcome,
-                    started_at_ms=self.store.clock.now_ms() if started else None,
-                    run_ms=5 if started else None,
-                    error=error,
-                    delay_ms=delay,
-                )
-            ]
-        )[0]
+        end = Settlement(
+            op_id,
+            job.epoch,
+            outcome,
+            started_at_ms=self.store.clock.now_ms() if started else None,
+            run_ms=5 if started else None,
+            error=error,
+            delay_ms=delay,
+        )
+        # A worker's end comes alone or with its next claim; here with one that finds no queue.
+        with_a_claim = data.draw(st.booleans())
+        words = self.store.take_turn("w", [], 1, [end]).words if with_a_claim else self.store.settle([end])
+        word = words[0]
         job.stale_epochs.append(job.epoch)
         if started and not job.started:
             self.count(job, "started")

@@ -128,6 +128,14 @@ def _ints(row: Mapping[str, str]) -> dict[str, int]:
     return {name: int(float(value)) for name, value in row.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a worker's turn brought: the jobs that it takes, and a word for each delivery that it ended."""
+
+    jobs: list[Claimed]
+    words: list[str]
+
+
 class Store:
     """One gate on one Redis. Every method raises ``StoreUnavailable`` when Redis cannot serve."""
 
@@ -272,8 +280,12 @@ class Store:
         return list(lost), list(stop)
 
     def claim(self, worker: str, queues: Sequence[str], most: int = 1) -> list[Claimed]:
-        """Takes up to ``most`` jobs by policy. The transport sends the same script by itself."""
-        return parse_claim(self._reply("claim", worker, most, *queues), self.clock)
+        """Takes up to ``most`` jobs by policy."""
+        return self.take_turn(worker, queues, most, []).jobs
+
+    def take_turn(self, worker: str, queues: Sequence[str], most: int, ends: Sequence[Settlement]) -> Turn:
+        """Ends deliveries and takes up to ``most`` jobs by policy, in one step."""
+        return parse_turn(self._reply("claim", *turn_arguments(worker, queues, most, ends)), self.clock)
 
     def forget_worker(self, worker: str) -> None:
         """Takes a worker that ends off the list."""
@@ -740,11 +752,18 @@ class Store:
             raise_unavailable(exc)
 
 
-def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:
-    """Jobs from claim.lua's reply; sets the clock by it."""
-    now, rows = scripts.unpack_raw(reply)
+def turn_arguments(
+    worker: str, queues: Sequence[str], most: int, ends: Sequence[Settlement]
+) -> tuple[str | bytes | int, ...]:
+    """What claim.lua takes after the gate's root. The transport sends that script by itself."""
+    return (worker, most, len(ends), *[end.pack() for end in ends], *queues)
+
+
+def parse_turn(reply: bytes, clock: RedisClock) -> Turn:
+    """What claim.lua replies; sets the clock by it."""
+    now, rows, words = scripts.unpack_raw(reply)
     clock.set(now)
-    return [
+    jobs = [
         Claimed(
             _str(row[0]),
             row[1],
@@ -759,6 +778,7 @@ def parse_claim(reply: bytes, clock: RedisClock) -> list[Claimed]:
         )
         for row in _rows(rows)
     ]
+    return Turn(jobs, [_str(word) for word in _rows(words)])
 
 
 def _str(value: Any) -> str:
@@ -853,5 +873,7 @@ __all__ = [
     "Settlement",
     "Store",
     "StoreUnavailable",
-    "parse_claim",
+    "Turn",
+    "parse_turn",
+    "turn_arguments",
 ]

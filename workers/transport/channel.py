@@ -27,7 +27,7 @@ from ..limits.producer import Producer
 from ..privacy.seal import MissingKey, keyring
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
-from ..store.commands import parse_claim
+from ..store.commands import Settlement, parse_turn, turn_arguments
 from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
 from . import registry
@@ -85,7 +85,7 @@ class QoS(stock.QoS):
         elif held.outcome == "lost":
             # Celery acks a job whose process is gone only where its success had been stored.
             held.outcome, held.error = "succeeded", None
-        holdings.settle(held, "succeeded")
+        self.channel.end(held, holdings, "succeeded")
         virtual.QoS.ack(self, delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
@@ -101,7 +101,7 @@ class QoS(stock.QoS):
                 held.outcome = "released" if held.started_at_ms is None else "requeued"
             else:
                 self._refuse_to_run(held)
-        holdings.settle(held, "requeued" if requeue else "failed")
+        self.channel.end(held, holdings, "requeued" if requeue else "failed")
         virtual.QoS.ack(self, delivery_tag)
 
     def _ack_stock(self, delivery_tag: str) -> None:
@@ -164,6 +164,8 @@ class GateChannel(_Base):
         self._producer: tuple[int, Producer] | None = None
         self._poll_kind = ""
         self._claim_next = True
+        self._has_ends = False
+        self._telling: tuple[Holdings, list[Settlement]] | None = None
         super().__init__(*args, **kwargs)
 
     # The store of this channel, and this process's holdings.
@@ -245,19 +247,23 @@ class GateChannel(_Base):
         return [queue for queue in self.active_queues if registry.is_task_queue(queue)]
 
     def _brpop_start(self, timeout: float | None = None) -> None:
+        self._keep_untold()
         gated = self._gated_queues()
         if not gated:
             self._poll_kind = "stock"
             super()._brpop_start(timeout)
             return
         connection = self.client.connection
-        if self._claim_next:
+        if self._claim_next or self._has_ends:
             room = self.qos.can_consume_max_estimate()
             # Before the worker has said how many it wants, one: what is taken cannot be overtaken.
             most = 1 if room is None else max(1, min(room, MOST_PER_CLAIM))
             self._poll_kind = "claim"
-            command: list[Any] = ["EVALSHA", scripts.sha("claim"), 1, self.gate_root]
-            command += [registry.about.name, most, *gated]
+            holdings = self.holdings
+            ends = holdings.take_ends()
+            self._telling, self._has_ends = (holdings, ends), False
+            turn = turn_arguments(registry.about.name, gated, most, ends)
+            command: list[Any] = ["EVALSHA", scripts.sha("claim"), 1, self.gate_root, *turn]
         else:
             others = [queue for queue in self.active_queues if queue not in gated]
             self._poll_kind = "bell"
@@ -295,13 +301,37 @@ class GateChannel(_Base):
                 self.connection._deliver(loads(bytes_to_str(reply[1])), name)
                 return True
             raise Empty
-        holdings = self.holdings
-        jobs = parse_claim(reply, holdings.store.clock)
-        self._claim_next = bool(jobs)
-        if not jobs:
+        assert self._telling is not None
+        holdings, ends = self._telling
+        turn = parse_turn(reply, holdings.store.clock)
+        holdings.note_words(ends, turn.words)
+        self._telling = None
+        self._claim_next = bool(turn.jobs)
+        if not turn.jobs:
             raise Empty
-        self._deliver_claimed(jobs, holdings)
+        self._deliver_claimed(turn.jobs, holdings)
         return True
+
+    def end(self, held: Held, holdings: Holdings, outcome: str) -> None:
+        """Ends a delivery. In the event loop the next claim tells the gate, and saves it a round trip."""
+        if self.connection.is_in_loop():
+            holdings.end(held, outcome)
+            self._has_ends = True
+        else:
+            holdings.settle(held, outcome)
+
+    def tell_ends(self) -> None:
+        """Tells the gate what no claim took along: no slot was free, or it waits for the bell."""
+        if self._has_ends:
+            self._has_ends = False
+            self.holdings.try_to_tell_ends()
+
+    def _keep_untold(self) -> None:
+        """What went with a claim that was never answered is told again; the epochs make that harmless."""
+        if self._telling is not None:
+            holdings, ends = self._telling
+            holdings.keep_ends(ends)
+            self._telling = None
 
     def _deliver_claimed(self, jobs: Iterable[Claimed], holdings: Holdings) -> None:
         taken = [(job, holdings.take(job)) for job in jobs]
@@ -382,7 +412,10 @@ class GateChannel(_Base):
         # kombu closes a channel twice when the connection is lost; the second time nothing is left.
         if self.connection is None or self.connection.client is None:
             self.closed = True
-        super().close()
+        try:
+            super().close()
+        finally:
+            self._keep_untold()
 
 
 def _say_unconfirmed(verdicts: Iterable[Verdict]) -> None:

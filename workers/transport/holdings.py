@@ -124,7 +124,7 @@ class Holdings:
         self._open_store = open_store
         self._store: Store | None = None
         self._held: dict[str, Held] = {}
-        self._unsettled: list[Settlement] = []
+        self._ends: list[Settlement] = []
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
@@ -168,22 +168,62 @@ class Holdings:
         held.started_monotonic = monotonic_s
         held.started_at_ms = self.store.clock.at_ms(monotonic_s)
 
-    def settle(self, held: Held, outcome: str) -> str:
-        """Ends a delivery; kept and sent again by the heartbeat while Redis is away."""
+    def settle(self, held: Held, outcome: str) -> None:
+        """Ends a delivery and tells the gate; the heartbeat tells it again while Redis is away."""
+        if self.end(held, outcome):
+            self.try_to_tell_ends()
+
+    def end(self, held: Held, outcome: str) -> bool:
+        """Ends a delivery here; the gate is told with the next claim or heartbeat. False if it had ended."""
         with self._lock:
             if self._held.pop(held.tag, None) is None:
-                return "unknown"
-        settlement = held.settlement(held.outcome or outcome)
+                return False
+            self._ends.append(held.settlement(held.outcome or outcome))
+        return True
+
+    def take_ends(self) -> list[Settlement]:
+        """What has ended and the gate has not been told. Who takes it tells it, or keeps it again."""
+        with self._lock:
+            ends, self._ends = self._ends, []
+        return ends
+
+    def keep_ends(self, ends: list[Settlement]) -> None:
+        """Ends of which it is not known whether the gate has heard: it may be told twice."""
+        with self._lock:
+            self._ends = ends + self._ends
+
+    def tell_ends(self) -> None:
+        """Tells the gate what has ended here.
+
+        Raises:
+            StoreUnavailable: it does not hear; what has ended is kept.
+        """
+        ends = self.take_ends()
+        if not ends:
+            return
         try:
-            word = self.store.settle([settlement])[0]
+            self.note_words(ends, self.store.settle(ends))
+        except StoreUnavailable:
+            self.keep_ends(ends)
+            raise
+
+    def try_to_tell_ends(self) -> None:
+        """As ``tell_ends``; what is not heard now goes with the next heartbeat."""
+        try:
+            self.tell_ends()
         except StoreUnavailable as exc:
-            logger.warning("the end of %s cannot be recorded yet (%s); it will be", held.id, exc.reason)
-            with self._lock:
-                self._unsettled.append(settlement)
-            return "kept"
-        if word in ("stale", "unknown"):
-            logger.warning("%s ended under epoch %s, its lease had passed on: %s", held.id, held.epoch, word)
-        return word
+            number = len(self._ends)
+            logger.warning(
+                "the ends of %d jobs cannot be recorded yet (%s); they will be", number, exc.reason
+            )
+
+    @staticmethod
+    def note_words(ends: list[Settlement], words: list[str]) -> None:
+        for end, word in zip(ends, words, strict=True):
+            if word in ("stale", "unknown"):
+                logger.warning(
+                    "%s ended under epoch %s, its lease had passed on: %s", end.id, end.epoch, word
+                )
 
     def release(self, *, everything: bool = False, was_asked_to_stop: bool = True) -> int:
         """Gives back what has not started, or, at the end of the process, all that is held.
@@ -199,16 +239,9 @@ class Holdings:
 
     def beat(self) -> None:
         """One heartbeat: sends what could not be settled, renews leases, says what is running."""
+        self.tell_ends()
         with self._lock:
-            unsettled, self._unsettled = self._unsettled, []
             held = list(self._held.values())
-        if unsettled:
-            try:
-                self.store.settle(unsettled)
-            except StoreUnavailable:
-                with self._lock:
-                    self._unsettled = unsettled + self._unsettled
-                raise
         running = [
             {"id": h.id, "queue": h.queue, "task": h.task, "started_at_ms": h.started_at_ms}
             for h in held[:64]
@@ -248,9 +281,7 @@ class Holdings:
             thread.join(timeout=5)
         self._thread = None
         try:
-            if self._unsettled:
-                self.store.settle(self._unsettled)
-                self._unsettled = []
+            self.tell_ends()
             self.release(everything=True, was_asked_to_stop=was_asked_to_stop)
             self.store.forget_worker(self.about.name)
         except StoreUnavailable as exc:

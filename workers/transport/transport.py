@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import threading
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,15 @@ from kombu.transport import redis as stock
 
 from ..store.connections import read_sentinel_url
 from .channel import BY_SENTINEL, Channel, SentinelChannel
+
+
+class Poller(stock.MultiChannelPoller):
+    """kombu's, which after the chance to claim sees that the gate is told of what has ended."""
+
+    def on_poll_start(self) -> None:
+        super().on_poll_start()
+        for channel in self._channels:
+            channel.tell_ends()
 
 
 class Transport(stock.Transport):
@@ -30,6 +40,16 @@ class Transport(stock.Transport):
         if client.transport_options.get(BY_SENTINEL):
             self.Channel = SentinelChannel
         super().__init__(client, **kwargs)
+        self.cycle: Any = Poller()
+        self._loop: Any = None
+
+    def register_with_event_loop(self, connection: Any, loop: Any) -> None:
+        super().register_with_event_loop(connection, loop)
+        self._loop = loop
+
+    def is_in_loop(self) -> bool:
+        """Whether the caller runs in a worker's event loop, which comes to ``Poller.on_poll_start`` next."""
+        return self._loop is not None and self._loop._loop_thread == threading.get_ident()
 
 
 class TLSTransport(Transport):

@@ -1,9 +1,11 @@
--- claim: chooses the next jobs by policy and gives each a lease and a fencing epoch.
+-- claim: a worker's turn. Ends the deliveries that it has done with, then chooses the next jobs by policy and gives
+--       each a lease and a fencing epoch: what frees a slot and what fills it cost one round trip.
 -- KEYS  1 root of the gate
--- ARGV  1 worker name   2 how many at most   3.. queue names, as the worker consumes them
--- Reply msgpack {now, jobs}; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task,
+-- ARGV  1 worker name   2 how many at most   3 how many deliveries end   4.. these, as settle.lua takes them
+--       then queue names, as the worker consumes them
+-- Reply msgpack {now, jobs, words}; words are settle.lua's, one an ended delivery; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task,
 --       payload class or ""}
--- Cost  O(queues + jobs log n); about 17 commands for one job of one queue. Expired heads are ended on the way,
+-- Cost  O(queues + jobs log n) beside the settling; about 17 commands for one job of one queue. Expired heads are ended on the way,
 --       at most 50 a call.
 -- @include base
 -- @include authority
@@ -11,13 +13,15 @@
 -- @include downstream
 -- @include parking
 -- @include shedding
+-- @include settling
 -- A full Redis refuses what adds to it until a script has taken something away, so every path below takes first:
 -- draining must work when nothing can be added.
-local worker, most = ARGV[1], tonumber(ARGV[2])
+local worker, most, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local asked = {}
-for i = 3, #ARGV do asked[#asked + 1] = ARGV[i] end
+for i = 4 + ending, #ARGV do asked[#asked + 1] = ARGV[i] end
 read_rules_of(asked, {'slots'})
+local words = settle_all(4, 3 + ending)
 local lanes, state, waiting = {}, {}, 0
 for _, name in ipairs(asked) do
   local q = gated(name)
@@ -206,4 +210,4 @@ end
 -- Who ended what was in the way and found nothing yet comes again at once.
 if #jobs == 0 and skipped >= 50 then for _, q in ipairs(lanes) do ring(q) end end
 flush()
-return cmsgpack.pack({now, jobs})
+return cmsgpack.pack({now, jobs, words})

@@ -1,0 +1,147 @@
+"""Does what a worker has done with reach the gate with its next claim, whatever becomes of that claim?"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from celery import Celery
+from kombu.asynchronous import Hub
+
+from tests.support.servers import RedisServer
+from tests.support.waiting import wait_until
+from workers import install
+from workers.store import Settlement, Store
+from workers.transport import registry
+
+from . import audit
+from .test_admission import an_offer
+from .test_delivery import put_in_flight, status_of
+
+
+def test_a_turn_gives_a_slot_back_and_fills_it(store: Store) -> None:
+    """Where one job of a queue may run, its end and the next one's start are one step."""
+    store.publish_policy("normal", {"max_in_flight": 1, "max_count": 40}, version=2)
+    first = put_in_flight(store)
+    store.admit([an_offer()])
+    assert store.claim("w", ["normal"]) == []
+    turn = store.take_turn("w", ["normal"], 1, [Settlement(first.id, first.epoch, "succeeded", 1, 5)])
+    assert turn.words == ["settled"]
+    assert len(turn.jobs) == 1
+    assert audit.find_faults(store) == []
+
+
+def test_a_stale_end_changes_nothing_and_the_turn_goes_on(store: Store) -> None:
+    first = put_in_flight(store)
+    store.admit([an_offer()])
+    turn = store.take_turn("w", ["normal"], 1, [Settlement(first.id, first.epoch - 1, "succeeded")])
+    assert turn.words == ["stale"]
+    assert len(turn.jobs) == 1
+    assert status_of(store, first.id) == "pending"
+
+
+def test_a_job_given_back_in_a_turn_may_be_taken_in_the_same(store: Store) -> None:
+    first = put_in_flight(store)
+    turn = store.take_turn("w", ["normal"], 1, [Settlement(first.id, first.epoch, "requeued")])
+    assert turn.words == ["returned"]
+    assert [(job.id, job.deliveries) for job in turn.jobs] == [(first.id, 2)]
+
+
+class Loop:
+    """A consumer in an event loop of its own, as a worker runs it; each job succeeds as it arrives."""
+
+    def __init__(self, app: Celery) -> None:
+        self.app, self.hub = app, Hub()
+        self.connection = app.connection_for_read()
+        self.connection.register_with_event_loop(self.hub)
+        self.channel: Any = self.connection.default_channel
+        self.ended: list[str] = []
+        consumer = app.amqp.TaskConsumer(self.channel, on_message=self._succeed)
+        consumer.qos(prefetch_count=1)
+        consumer.consume()
+        self.steps = self.hub.create_loop()
+
+    def _succeed(self, message: Any) -> None:
+        found = registry.held_by_tag(message.delivery_tag)
+        assert found is not None
+        found[0].taken, found[0].outcome = True, "succeeded"
+        message.ack()
+        self.ended.append(found[0].id)
+
+    def send(self) -> str:
+        return str(self.app.send_task("t").id)
+
+    def turn(self) -> None:
+        next(self.steps)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.hub.close()
+
+
+@pytest.fixture
+def loop(redis_server: RedisServer, store: Store) -> Iterator[Loop]:
+    broker = f"sluicegate+socket://{redis_server.socket_path}?virtual_host=0"
+    app = Celery(f"a{uuid.uuid4().hex[:6]}", broker=broker, set_as_current=False)
+    app.conf.update(task_default_queue="normal", task_ignore_result=True)
+    install(app)
+    loop = Loop(app)
+    yield loop
+    for holdings in registry.own_holdings():
+        holdings.close()
+    loop.close()
+    app.close()
+
+
+def step_until(loop: Loop, is_so: Any) -> None:
+    def turn_and_ask() -> bool:
+        loop.turn()
+        return bool(is_so())
+
+    wait_until(turn_and_ask, within_s=20, what="the loop to come to it")
+
+
+def test_ends_go_with_the_claims_and_each_job_ends_once(store: Store, loop: Loop) -> None:
+    ids = [loop.send() for _ in range(10)]
+    step_until(loop, lambda: len(loop.ended) == 10)
+    step_until(loop, lambda: all(status_of(store, op_id) == "succeeded" for op_id in ids))
+    totals = store.snapshot()["queues"]["normal"]["totals"]
+    assert totals["succeeded"] == 10
+    assert totals.get("stale_settles", 0) == 0
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_an_end_whose_claim_was_not_answered_is_told_again(
+    store: Store, loop: Loop, arrived: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection breaks with the claim on its way: whether the gate got it cannot be known."""
+    op_id = loop.send()
+    broken: list[str] = []
+    connection: Any = None
+
+    def break_once(*command: Any) -> None:
+        if arrived:
+            send(*command)
+            read()
+        broken.append(loop.ended[0])
+
+    def fail() -> Any:
+        connection.disconnect()
+        raise redis.ConnectionError("cut")
+
+    step_until(loop, lambda: loop.ended)
+    connection = loop.channel.client.connection
+    send, read = connection.send_command, connection.read_response
+    monkeypatch.setattr(connection, "send_command", break_once)
+    monkeypatch.setattr(connection, "read_response", fail)
+    loop.connection.transport.cycle.on_poll_start()  # the loop's next turn: the claim, and with it the end
+    assert broken == [op_id]
+    assert (status_of(store, op_id) == "succeeded") is arrived
+    with pytest.raises(redis.ConnectionError):
+        loop.channel.handlers["BRPOP"]()
+    loop.channel.close()
+    wait_until(lambda: status_of(store, op_id) == "succeeded", within_s=20, what="its end to be told")
+    assert store.snapshot()["queues"]["normal"]["totals"]["succeeded"] == 1
