@@ -119,13 +119,19 @@ def store(redis_url: str) -> Iterator[Store]:
     store.client.close()
 
 
+#: Installations that a whole directory of tests shares and ends itself.
+LASTING = ("field",)
+_stacks: dict[tuple[str, tuple[tuple[str, str], ...]], Stack] = {}
+
+
 @pytest.fixture(scope="session")
 def gate_up() -> Iterator[Callable[..., Stack]]:
     """Starts whole installations, one a set of settings: ``gate_up()``, ``gate_up(SLUICEGATE_DEMO="1")``.
 
-    A test that breaks its installation for good asks for one of its own: ``gate_up(name="mine")``.
+    A test that breaks its installation for good asks for one of its own: ``gate_up(name="mine")``. Each stops
+    at the end of the module that asked for it: an idle one costs the tests of others their time.
     """
-    stacks: dict[tuple[str, tuple[tuple[str, str], ...]], Stack] = {}
+    stacks = _stacks
     root = Path(tempfile.mkdtemp(prefix="sg-up-"))
 
     def start(*, name: str = "", **settings: str) -> Stack:
@@ -138,11 +144,16 @@ def gate_up() -> Iterator[Callable[..., Stack]]:
 
     yield start
     for stack in stacks.values():
-        try:
-            stack.stop()
-        finally:
-            stack.kill()
+        stack.end()
     shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leave_nothing_up() -> Iterator[None]:
+    yield
+    for (name, _), stack in _stacks.items():
+        if name not in LASTING:
+            stack.end()
 
 
 @pytest.fixture(scope="session")

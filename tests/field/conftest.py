@@ -14,7 +14,7 @@ from .house import House, Worker
 __all__ = ["house", "leave_no_worker", "pools", "pytest_collection_modifyitems"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
     stack = gate_up(name="field", SLUICEGATE_WORKERS="2", SLUICEGATE_IMPORTS="tests.field.jobs")
     house = House(stack)
@@ -22,9 +22,10 @@ def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
         house.put_policy(queue, lease_s=1)
     yield house
     house.close()
+    stack.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def pools(house: House) -> Iterator[dict[str, str]]:
     """A queue for each kind of pool, served by a live worker of that kind; `urgent` is served by two."""
     queues = {"prefork": "normal"} | {pool: house.make_queue(lease_s=1) for pool in ("threads", "solo")}

@@ -140,6 +140,13 @@ class Stack:
         finally:
             self.process = None
 
+    def end(self) -> None:
+        """Stopped, or killed where it does not stop."""
+        try:
+            self.stop()
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         """kill -9 of everything, for the end of a test that failed."""
         if self.process is not None:
