@@ -52,12 +52,15 @@ def past(
     since: str | None = None,
     until: str | None = None,
     step: int | None = None,
+    downstream: str | None = None,
     every: int | None = Query(None, alias="all"),
 ) -> HttpResponse:
-    """One metric of one queue as points, or with `all=1` everything that a first paint needs."""
+    """One metric of one queue as points, a downstream in columns, or with `all=1` what a page needs."""
     span = history.read_span(since, until, now_ms=open_gate().clock.now_ms())
     if every:
         return _json(history.everything(span, step_s=step))
+    if downstream:
+        return _json(history.calls(span, downstream=downstream, step_s=step))
     if not metric:
         raise Problem(422, "invalid", "Name a metric, or ask for all=1.", field="metric")
     if metric not in history.METRICS:

@@ -30,6 +30,8 @@ METRICS: Final = (
     "wait_bins",
     "drain_s",
 )
+#: Of a downstream.
+CALLS: Final = ("limit", "in_flight", "mean_ms", "latency_p50", "latency_p99", "answered", "dropped")
 MOST_POINTS: Final = 1500
 DEFAULT_SPAN_MS: Final = 15 * 60_000
 LONGEST_SPAN_MS: Final = 35 * 86_400_000
@@ -70,6 +72,19 @@ def everything(span: Span, *, step_s: int | None) -> dict[str, Any]:
         "transitions": [show_transition(row) for row in _transitions(span)],
         "alerts": [show_alert(row) for row in _alerts(span)],
     }
+
+
+def calls(span: Span, *, downstream: str, step_s: int | None) -> dict[str, Any]:
+    """A downstream's metrics in columns. Of a coarser step: the maxima, and the medians under `median`."""
+    step, rows = _samples(span, step_s)
+
+    def columns(part: str) -> dict[str, list[Any]]:
+        found = [(data.get(part) or {}).get(downstream) or {} for _, data in rows]
+        return {metric: [figures.get(metric) for figures in found] for metric in CALLS}
+
+    shown = {"downstream": downstream, "step_s": step, "at_ms": [at_ms for at_ms, _ in rows]}
+    coarse = {"median": columns("downstream_median")} if step > 1 else {}
+    return {**shown, "metrics": columns("downstreams"), **coarse}
 
 
 def show_transition(row: Transition) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { shape } from "../js/shapes.js";
 import { Spark } from "../js/spark.js";
+import { Trace } from "../js/trace.js";
 import { NBSP, clock, count, plural, rate, wait } from "../js/units.js";
 import { at, choice, currentItem, facts, field, part, reading, setItem, startPage } from "./page.js";
 
@@ -29,6 +30,7 @@ let current = currentItem();
 /** @type {any} */ let defaults = {};
 /** @type {Map<string, {at: number[], values: number[]}>} limits seen since the page was opened */ const seen = new Map();
 /** @type {Map<string, any>} */ const rows = new Map();
+const trace = new Trace();
 const HEAD = [["downstream"], ["state"], ["in flight of limit", "num"], ["", ""], ["limit, since this page was opened"], ["mean of target", "num"], ["latency p50", "num"], ["p99", "num"], ["with the wait p50", "num"], ["p99", "num"], ["answered/s", "num"], ["dropped/s", "num"], ["cuts, raises", "num"], ["queues"]];
 const body = h("tbody");
 const table = h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, HEAD.map(([text, cls]) => h("th", { class: cls || null }, text)))), body));
@@ -68,6 +70,7 @@ function draw(frame, state) {
     row.bar.update(d ? d.in_flight / Math.max(1, d.limit) : null);
     const past = seen.get(k.name);
     row.spark.update(past?.at || [], past?.values || [], null, null, Math.min(past?.at[0] ?? frame.at_ms, frame.at_ms - 60000), frame.at_ms);
+    if (k.name === current) trace.append(state === "live" ? d : null, state === "live" ? frame.at_ms : live.now());
     swap(row.queues, JSON.stringify(d?.queues || []), () => (d?.queues.length ? d.queues.map((q, i) => [i ? ", " : "", h("a", { class: "link", href: `/queues/${encodeURIComponent(q)}/` }, q)]) : h("span", { class: "quiet" }, "by tasks only")));
   }
 }
@@ -102,10 +105,12 @@ function open(name) {
   setItem(name);
   for (const [key, row] of rows) setAttr(row.node, "aria-selected", key === name ? "true" : null);
   reading(detail, () => get(`/downstreams/${encodeURIComponent(name)}`), (d) => {
+    trace.show(d.name, d.target_ms, live.now());
     const off = why ? { "aria-disabled": "true", title: why } : {};
     detail.replaceChildren(part(d.name, `version ${d.version} by ${d.by}${d.reason ? `: ${d.reason}` : ""}`,
       facts([["kind", KINDS[d.kind]], ...Object.entries(SETTINGS).map(([key, [unit, means]]) => /** @type {[string, any]} */ ([key.replaceAll("_", " "), h("span", {}, unit === "ms" ? wait(d[key]) : unit === "calls" ? plural(d[key], "call") : String(d[key]), h("span", { class: "quiet" }, `  ${means}`))]))]),
       h("p", { class: "acts" }, h("button", { type: "button", ...off, onclick: () => edit(d) }, `Change ${d.name}`), h("button", { type: "button", ...off, onclick: () => take(d) }, `Remove ${d.name}`), why ? h("span", { class: "why" }, why) : null)),
+      trace.node,
       part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "settings", "reason"].map((t) => h("th", {}, t)))), h("tbody", {}, d.history.map((v) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by), h("td", { class: "wrap" }, v.fields ? Object.entries(v.fields).map(([k, x]) => `${k} ${x}`).join(", ") : "removed"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given")))))))));
   });
 }

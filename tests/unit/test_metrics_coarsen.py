@@ -31,3 +31,15 @@ def test_coarser_still_takes_the_median_of_medians_and_the_maximum_of_maxima() -
 def test_the_newest_bins_are_kept() -> None:
     made = coarsen([sample(1, wait_bins={"3": 1}), sample(1), sample(1, wait_bins={"3": 2})])
     assert made["queues"]["q"]["wait_bins"] == {"3": 2}
+
+
+def test_a_downstream_s_limit_is_kept_beside_and_a_sample_of_before_has_none() -> None:
+    def calls(limit: int, mean_ms: float | None) -> dict[str, object]:
+        return {**sample(1), "downstreams": {"bank": {"limit": limit, "mean_ms": mean_ms}}}
+
+    tens = coarsen([sample(1), calls(4, None), calls(5, 210.0), calls(9, 650.0)])
+    assert tens["downstreams"]["bank"] == {"limit": 9, "mean_ms": 650.0}
+    assert tens["downstream_median"]["bank"] == {"limit": 5, "mean_ms": 430.0}
+    minute = coarsen([tens, coarsen([calls(2, 100.0)]), coarsen([calls(3, 100.0)])])
+    assert minute["downstreams"]["bank"]["limit"] == 9
+    assert minute["downstream_median"]["bank"]["limit"] == 3

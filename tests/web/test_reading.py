@@ -112,6 +112,19 @@ def test_history_keeps_gaps(api, gate):
     assert api.get("/history?since=yesterday&all=1").json()["field"] == "since"
 
 
+def test_the_trace_of_a_downstream_s_limit_can_be_read(api, gate):
+    bank = {"limit": 4, "in_flight": 3, "mean_ms": None}
+    for at_ms, data in (
+        (1_700_000_000_000, {"queues": {}}),
+        (1_700_000_001_000, {"queues": {}, "downstreams": {"bank": bank}}),
+    ):
+        Sample.objects.create(step_s=1, at_ms=at_ms, data=data)
+    shown = api.get("/history?downstream=bank&since=1700000000000&until=1700000060000").json()
+    assert shown["at_ms"] == [1_700_000_000_000, 1_700_000_001_000]
+    assert shown["metrics"]["limit"] == [None, 4]
+    assert shown["metrics"]["mean_ms"] == [None, None]
+
+
 def test_transitions_and_journal_page_from_the_newest(api, gate):
     for i in range(5):
         Transition.objects.create(scope="*", before="normal", after="saturated", by="x", at_ms=i)

@@ -9,10 +9,12 @@ from typing import Any
 GAUGES = ("oldest_age_ms", "depth", "delayed", "spilled", "in_flight", "bytes", "cost_ms")
 RATES = ("offered", "accepted", "refused", "shed", "degraded", "started", "succeeded", "failed", "goodput")
 WAITS = ("p50", "p95", "p99")
+CALLS = ("limit", "in_flight", "mean_ms")  # of a downstream; mean_ms of the window that moved its limit last
+ANSWERS = ("answered", "dropped")
 
 
 def make_sample(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """One frame's figures as they are kept: queue -> metric -> value or null; bins where it has them."""
+    """One frame's figures as they are kept: a queue's or downstream's metrics; null is unknown."""
     queues: dict[str, dict[str, Any]] = {}
     for row in frame["queues"]:
         figures: dict[str, Any] = {name: row[name] for name in GAUGES}
@@ -24,25 +26,48 @@ def make_sample(frame: Mapping[str, Any]) -> dict[str, Any]:
         if "wait_bins" in row:
             figures["wait_bins"] = row["wait_bins"]
         queues[row["name"]] = figures
-    return {"mode": frame["mode"], "queues": queues}
+    downstreams = {row["name"]: _calls(row) for row in frame.get("downstreams") or ()}
+    return {"mode": frame["mode"], "queues": queues, "downstreams": downstreams}
+
+
+def _calls(row: Mapping[str, Any]) -> dict[str, Any]:
+    figures: dict[str, Any] = {name: row[name] for name in CALLS}
+    figures |= {name: row["rates"].get(name) for name in ANSWERS}
+    return figures | {f"latency_{name}": row["latency_ms"].get(name) for name in ("p50", "p99")}
 
 
 def coarsen(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`queues` holds the maxima and `median` the medians; unknown values count for neither."""
-    names = dict.fromkeys(name for sample in samples for name in sample["queues"])
-    highest: dict[str, dict[str, Any]] = {}
-    middle: dict[str, dict[str, Any]] = {}
-    for name in names:
+    """`queues` and `downstreams` hold the maxima, `median` and `downstream_median` the medians.
+
+    Unknown values count for neither. Samples of before there were downstreams have none.
+    """
+    highest, middle = _reduce(samples, "queues", "median")
+    for name, figures in highest.items():
         rows = [sample["queues"][name] for sample in samples if name in sample["queues"]]
-        medians = [s["median"][name] for s in samples if "median" in s and name in s["median"]] or rows
+        bins = [row["wait_bins"] for row in rows if row.get("wait_bins") is not None]
+        if bins:
+            figures["wait_bins"] = bins[-1]
+    calls, calls_middle = _reduce(samples, "downstreams", "downstream_median")
+    mode = samples[-1].get("mode") if samples else None
+    parts = {"queues": highest, "median": middle, "downstreams": calls, "downstream_median": calls_middle}
+    return {"mode": mode, **parts}
+
+
+Figures = dict[str, dict[str, Any]]
+
+
+def _reduce(samples: Sequence[Mapping[str, Any]], part: str, median_part: str) -> tuple[Figures, Figures]:
+    found = [sample.get(part) or {} for sample in samples]
+    highest: Figures = {}
+    middle: Figures = {}
+    for name in dict.fromkeys(name for figures in found for name in figures):
+        rows = [figures[name] for figures in found if name in figures]
+        known = [sample.get(median_part) or {} for sample in samples]
+        medians = [figures[name] for figures in known if name in figures] or rows
         metrics = dict.fromkeys(metric for row in rows for metric in row if metric != "wait_bins")
         highest[name] = {metric: _of(rows, metric, max) for metric in metrics}
         middle[name] = {metric: _of(medians, metric, median) for metric in metrics}
-        bins = [row["wait_bins"] for row in rows if row.get("wait_bins") is not None]
-        if bins:
-            highest[name]["wait_bins"] = bins[-1]
-    mode = samples[-1].get("mode") if samples else None
-    return {"mode": mode, "queues": highest, "median": middle}
+    return highest, middle
 
 
 def _of(rows: Sequence[Mapping[str, Any]], metric: str, pick: Any) -> Any:
