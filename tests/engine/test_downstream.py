@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
+from workers.forecast.allocation import Through
+from workers.forecast.drain import forecast
+from workers.forecast.load import read_load
 from workers.limits.downstream import parse_downstream
+from workers.loops.frame import live_slots, rules_of
+from workers.loops.modeler import model_all
+from workers.metrics.history import History
 from workers.simulate import Arrival, SteppedStore, World
 from workers.store import Claimed, Offer, Settlement, Store
+from workers.store.bins import bin_value_ms
 
 from . import audit
 from .conftest import publish
@@ -114,6 +121,37 @@ def test_set_aside_jobs_come_back_oldest_first_and_count_in_the_age(gate: Steppe
     assert snapshot["now_ms"] - snapshot["queues"]["bulk"]["oldest_eligible_at_ms"] == 5_000
     end(gate, job)
     assert [found.id for found in gate.claim("a", ["bulk"], 5)] == ["bulk-1"]
+
+
+@pytest.mark.parametrize("calls", [1, 4])
+def test_what_a_task_calls_slows_its_queue_s_forecast_and_its_times_to_come_back(
+    gate: SteppedStore, calls: int
+) -> None:
+    publish(gate, {"bulk": {"weight": 1, "max_count": 40}})
+    make(gate, "mail", initial=calls, min=calls, max=calls)
+    gate.renew("w", {"slots": 8, "queues": ["bulk"]}, [])
+    gate.admit([offer(n, "bulk", downstream="mail", cost_ms=100) for n in range(40)])
+    for _ in range(3):  # at most fifty are set aside in one claim
+        gate.claim("w", ["bulk"], 8)
+    history = History()
+    for _ in range(9):
+        gate.step(1_000)
+        gate.renew("w", {"slots": 8, "queues": ["bulk"]}, [])
+        history.add(gate.snapshot())
+    snapshot = history.latest
+    assert snapshot is not None
+    assert snapshot["queues"]["bulk"]["set_aside"] == {"mail": 40 - calls}
+    rules = rules_of(snapshot)
+    assert rules["bulk"].through == (Through("mail", calls, 1.0),)
+    load = read_load(history, "bulk", bin_value=bin_value_ms)
+    assert load is not None
+    outlook = forecast([load], rules, total_slots=live_slots(snapshot))["bulk"]
+    assert (outlook.state, outlook.seconds) == ("draining", pytest.approx(load.work_ms / 1000 / calls))
+    figures = model_all(history, snapshot)["bulk"]
+    assert figures["service_rate_per_s"] == pytest.approx(10 * calls)  # of 100 ms each, in `calls` of 8 slots
+    gate.publish_model("bulk", figures)
+    refused = gate.admit([offer(n, "bulk") for n in range(100, 100 + calls + 1)])[-1]
+    assert (refused.reason, refused.retry_after_s) == ("count", pytest.approx(0.1 / calls, abs=0.002))
 
 
 def test_set_aside_jobs_can_be_cancelled_purged_and_superseded(gate: SteppedStore) -> None:

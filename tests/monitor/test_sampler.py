@@ -111,7 +111,7 @@ def test_the_database_s_part_is_shown_and_its_absence_said(gate: Store, monkeypa
 
 def test_the_admit_script_learns_how_fast_a_queue_is_served(gate: Store, sampled: Sampled) -> None:
     gate.renew("w1@host", {"slots": 4, "queues": ["normal", "bulk"], "pool": "prefork"}, [])
-    gate.admit([make_offer(1, cost_ms=200), make_offer(2, cost_ms=200)])
+    gate.admit([make_offer(number, cost_ms=200) for number in range(200)])
     modeler = Modeler(gate, sampled.sampler.copy_history)
     stood = 4000.0  # the prior: four slots
     for _ in range(8):
@@ -127,7 +127,7 @@ def test_the_admit_script_learns_how_fast_a_queue_is_served(gate: Store, sampled
         "job_rate": 20.0,
         "least_wait_s": 0.2,
         "downstream_share": 1.0,
-        "seconds_to_drain": 0.1,
+        "seconds_to_drain": 10.0,
     }
     assert queues["bulk"]["model"]["work_rate"] == 1000.0  # a quarter: normal has a backlog and weighs three
     # No worker: the prior stands, and no bound becomes zero.

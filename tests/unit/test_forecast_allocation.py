@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from workers.forecast.allocation import Claimant, allocate
+from workers.forecast.allocation import Claimant, Through, allocate
 
 
 def busy(name: str, **changes: object) -> Claimant:
@@ -35,12 +35,23 @@ def test_reserved_slots_are_kept_free_for_their_queue() -> None:
 
 
 def test_queues_behind_one_downstream_share_what_it_takes_at_a_time() -> None:
-    behind = {"downstream": "bank", "calls": 3.0}
+    behind = {"through": (Through("bank", 3.0),)}
     given = allocate(
         [busy("normal", weight=3, **behind), busy("bulk", weight=1, **behind), busy("free")], total=10
     )
     assert given["normal"] + given["bulk"] == pytest.approx(3)
     assert given["free"] == pytest.approx(7)
+
+
+def test_half_the_work_behind_a_downstream_lets_a_queue_have_twice_its_calls() -> None:
+    halves = busy("normal", through=(Through("bank", 3.0, 0.5),))
+    assert allocate([halves], total=10)["normal"] == pytest.approx(6)
+
+
+def test_a_task_s_downstream_shares_its_calls_with_the_queues_behind_it() -> None:
+    mixed = busy("normal", strict_rank=1, through=(Through("bank", 4.0, 0.5),), wants=4.0)
+    given = allocate([mixed, busy("bulk", through=(Through("bank", 4.0),))], total=10)
+    assert given == {"normal": pytest.approx(4), "bulk": pytest.approx(2)}
 
 
 def test_a_cap_on_in_flight_holds() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workers.forecast.allocation import Through
 from workers.forecast.drain import Rules, forecast
 from workers.forecast.load import Load
 from workers.forecast.model import queue_model
@@ -99,9 +100,24 @@ def test_no_worker_leaves_them_as_they_were_and_none_ever_leaves_the_prior() -> 
 
 
 def test_a_downstream_takes_its_part_and_says_so() -> None:
-    found = settled(Rules(downstream="bank", calls=1.0))
+    found = settled(Rules(through=(Through("bank", 1.0),)))
     assert (found["downstream_share"], found["work_rate"]) == (0.25, 1_000)
     assert settled()["downstream_share"] == 1.0
+
+
+def test_one_urgent_job_at_the_instant_of_a_sample_is_no_backlog() -> None:
+    bulk = load(depth=2, work_ms=400.0)
+    rules = {"q": Rules(), "urgent": Rules(strict_rank=1)}
+
+    def drains_in(**urgent: Any) -> float:
+        loads = [bulk, load(name="urgent", **urgent)]
+        outlook = forecast(loads, rules, total_slots=4.0)["q"]
+        seconds = queue_model(bulk, loads, rules, outlook, total_slots=4.0)["seconds_to_drain"]
+        assert seconds is not None
+        return seconds
+
+    assert drains_in(depth=1, work_ms=200.0) == pytest.approx(0.1, abs=0.005)
+    assert drains_in(depth=500, work_ms=100_000.0) == pytest.approx(0.4 / 0.05)  # all slots are taken
 
 
 def test_the_prior_in_the_script_is_the_same() -> None:

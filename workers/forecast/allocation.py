@@ -9,6 +9,19 @@ CEILING_SHARE = 0.10  # of all starts, for jobs past their age ceiling; never ah
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """A downstream that a queue's work calls, and how many calls it takes at a time, from all queues.
+
+    ``share`` is the part of the queue's slots that call it: all of them where the policy names it, and as
+    many as stand aside for it where tasks do.
+    """
+
+    downstream: str
+    calls: float
+    share: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Claimant:
     name: str
     wants: float  # slots it could keep busy now; infinity with a backlog
@@ -18,8 +31,7 @@ class Claimant:
     reserved: float = 0.0  # slots that no other queue may take
     cap: float | None = None  # max_in_flight
     past_ceiling: bool = False
-    downstream: str | None = None
-    calls: float | None = None  # that its downstream takes at a time, from all queues together
+    through: tuple[Through, ...] = ()
 
 
 def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]:
@@ -34,9 +46,14 @@ def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]
         room = min(free - kept_for_others, c.open_slots - given[c.name], c.wants - given[c.name])
         if c.cap is not None:
             room = min(room, c.cap - given[c.name])
-        if c.calls is not None:
-            called = sum(given[o.name] for o in claimants if o.downstream == c.downstream)
-            room = min(room, c.calls - called)
+        for via in c.through:
+            called = sum(
+                given[o.name] * other.share
+                for o in claimants
+                for other in o.through
+                if other.downstream == via.downstream
+            )
+            room = min(room, (via.calls - called) / via.share)
         return max(0.0, room)
 
     def give(c: Claimant, slots: float) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .allocation import Claimant, allocate
+from .allocation import Claimant, Through, allocate
 from .load import Load
 
 LONGEST_S = 30 * 86_400.0  # a longer forecast is "does not drain" in honest words
@@ -24,8 +24,8 @@ class Rules:
     reserved: float = 0.0
     cap: float | None = None
     ceiling_s: float | None = None
-    downstream: str | None = None
-    calls: float | None = None  # the downstream's limit as it stands; None: no downstream, or not known
+    downstream: str | None = None  # that the policy names
+    through: tuple[Through, ...] = ()  # what its work calls, with the limits as they stand
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,7 @@ def _claimants(
                 weight=rule.weight,
                 reserved=rule.reserved,
                 cap=rule.cap,
-                downstream=rule.downstream,
-                calls=rule.calls,
+                through=rule.through,
                 past_ceiling=late and work[load.name] > 1e-6,
             )
         )
@@ -235,6 +234,7 @@ def _goes_first(other: str, queue: str, rules: Mapping[str, Rules]) -> bool:
 def drain_facts(load: Load, outlook: Outlook, *, rule: Rules, total_slots: float) -> dict[str, Any]:
     """The inputs as they are shown beside the forecast."""
     flow = outlook.flow
+    limits = {via.downstream: via.calls for via in rule.through}
     facts: dict[str, Any] = {
         "work_ms": round(load.work_ms),
         "jobs": load.depth,
@@ -242,7 +242,11 @@ def drain_facts(load: Load, outlook: Outlook, *, rule: Rules, total_slots: float
         "slots_of_all": round(total_slots, 2),
         "weight": rule.weight,
         "strict_rank": rule.strict_rank,
-        "downstream_limit": rule.calls,
+        "downstream_limit": limits.get(rule.downstream or ""),
+        "through": [
+            {"downstream": via.downstream, "limit": via.calls, "share": round(via.share, 3)}
+            for via in rule.through
+        ],
         "mu": _maybe(flow.served if flow else None),  # slots kept busy by this queue
         "lambda": _maybe(flow.arriving if flow else None),  # slots that the arrivals would keep busy
         "arrivals_per_s": _maybe(load.arrivals_per_s),

@@ -11,6 +11,7 @@ from .drain import Outlook, Rules, load_slots
 from .load import Load
 from .promise import PRIOR, PRIOR_SERVICE_MS, Rates, step_towards
 
+SPAN_S = 10.0  # over which what stands in other queues is spread, where it competes for the slots
 LEAST_SLOTS = 0.05  # a starved queue still gets something in the end: never tell anybody "never"
 
 
@@ -49,22 +50,27 @@ def queue_model(
 
 
 def capacity(load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], *, total_slots: float) -> float:
-    """Slots that this queue would keep busy with a backlog, beside what the others ask for now."""
+    """Slots that this queue would keep busy with a backlog, beside what the others ask for.
+
+    They ask for what arrives and for what stands there, spread over some seconds: one urgent job that waits
+    at the instant of a sample takes no slot for longer than it runs, and a backlog takes all.
+    """
     claimants = []
     for other in loads:
         rule = rules.get(other.name, Rules())
-        busy = other.name == load.name or other.depth > 0
+        standing = other.work_ms / 1000 / SPAN_S if other.depth else 0.0
         claimants.append(
             Claimant(
                 name=other.name,
-                wants=math.inf if busy else load_slots(other, other.arrivals_per_s),
+                wants=math.inf
+                if other.name == load.name
+                else load_slots(other, other.arrivals_per_s) + standing,
                 open_slots=other.slots,
                 strict_rank=rule.strict_rank,
                 weight=rule.weight,
                 reserved=rule.reserved,
                 cap=rule.cap,
-                downstream=rule.downstream,
-                calls=rule.calls,
+                through=rule.through,
                 past_ceiling=rule.ceiling_s is not None and other.depth > 0 and other.age_s > rule.ceiling_s,
             )
         )
@@ -72,4 +78,4 @@ def capacity(load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], *, t
 
 
 def _without_downstreams(rules: Mapping[str, Rules]) -> dict[str, Rules]:
-    return {name: replace(rule, downstream=None, calls=None) for name, rule in rules.items()}
+    return {name: replace(rule, through=()) for name, rule in rules.items()}

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..forecast.allocation import Through
 from ..metrics.history import History
 from ..metrics.percentiles import BinValue, percentiles
 from ..metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
@@ -16,6 +17,26 @@ COUNTED = ("answered", "dropped", "cuts", "raises")
 def live_limits(snapshot: Mapping[str, Any]) -> dict[str, float]:
     """Calls at a time that each downstream takes now."""
     return {row["name"]: float(math.floor(row["limit"])) for row in snapshot.get("downstreams") or ()}
+
+
+def calls_through(
+    named: str | None, limits: Mapping[str, float], row: Mapping[str, Any]
+) -> tuple[Through, ...]:
+    """What a queue's work calls: the downstream of its policy, and those for which jobs stand aside.
+
+    How many of the jobs in line call what their task names is not known; those that met a full downstream
+    stand aside and are. So a task's downstream shows once it holds work back.
+    """
+    depth, aside = int(row.get("depth") or 0), row.get("set_aside") or {}
+    found = [
+        Through(name, limits[name], min(1.0, count / depth))
+        for name, count in sorted(aside.items())
+        if name in limits and count > 0 and depth > 0
+    ]
+    rest = 1.0 - sum(via.share for via in found)
+    if named is not None and named in limits and rest > 0:
+        found.append(Through(named, limits[named], rest))
+    return tuple(found)
 
 
 def downstream_rows(history: History, *, bin_value: BinValue) -> list[dict[str, Any]]:

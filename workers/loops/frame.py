@@ -29,7 +29,7 @@ from ..modes.effect import (
 )
 from ..modes.redis_health import redis_failed
 from ..states import CREDITS, TICKETS, TOTALS
-from .downstreams import downstream_rows, live_limits
+from .downstreams import calls_through, downstream_rows, live_limits
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
 WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
@@ -214,11 +214,17 @@ def rules_of(snapshot: Mapping[str, Any]) -> dict[str, Rules]:
     """Each queue's place in the dispatch, with its downstream's limit as it stands."""
     limits = live_limits(snapshot)
     return {
-        name: dispatch_rules(snapshot["policies"].get(name, {}), limits=limits) for name in snapshot["queues"]
+        name: dispatch_rules(snapshot["policies"].get(name, {}), limits=limits, row=row)
+        for name, row in snapshot["queues"].items()
     }
 
 
-def dispatch_rules(policy: Mapping[str, Any], *, limits: Mapping[str, float] | None = None) -> Rules:
+def dispatch_rules(
+    policy: Mapping[str, Any],
+    *,
+    limits: Mapping[str, float] | None = None,
+    row: Mapping[str, Any] | None = None,
+) -> Rules:
     weight, downstream = policy.get("weight"), policy.get("downstream")
     return Rules(
         strict_rank=policy.get("strict_rank"),
@@ -227,7 +233,7 @@ def dispatch_rules(policy: Mapping[str, Any], *, limits: Mapping[str, float] | N
         cap=policy.get("max_in_flight"),
         ceiling_s=policy.get("age_ceiling_s"),
         downstream=downstream,
-        calls=(limits or {}).get(downstream) if downstream else None,
+        through=calls_through(downstream, limits or {}, row or {}),
     )
 
 

@@ -548,6 +548,7 @@ class Store:
                 "totals": _counters(row_totals),
                 "oldest_eligible_at_ms": row["oldest"] or None,
                 "next_due_at_ms": row["next_due"] or None,
+                "set_aside": dict(row["set_aside"] or {}),
                 "inlet": row["inlet"],
                 "consumers": len(live),
                 "slots": sum(w["slots"] for w in live),

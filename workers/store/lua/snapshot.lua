@@ -25,6 +25,15 @@ local shown = tonumber(ARGV[1])
 out.suspended = hash(root .. 'suspended')
 -- Ordering keys that hold work back, the longest first: who holds each, since when, and how many wait.
 local KEYS_SHOWN = 5
+-- How many jobs stand aside for a downstream that their task names; of many keys those that wait longest.
+local PARKS_SHOWN = 16
+local function set_aside(q)
+  local counts = {}
+  for _, key in ipairs(redis.call('ZRANGE', root .. 'parks:' .. q, 0, PARKS_SHOWN - 1)) do
+    if string.sub(key, 1, 2) == 's:' then counts[string.sub(key, 3)] = redis.call('ZCARD', park_key(q, key)) end
+  end
+  return counts
+end
 local function blocked_keys(q, most)
   local rows, found = {}, redis.call('ZRANGE', root .. 'blocked:' .. q, 0, most - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
@@ -48,6 +57,7 @@ for q in pairs(out.policies) do
   local aside_at = aside[2] and to_ms(tonumber(aside[2]))
   if aside_at and (not oldest or aside_at < oldest) then oldest = aside_at end
   out.queues[q] = {totals = totals_of(q).now, oldest = oldest, next_due = next_due,
+    set_aside = aside_at and set_aside(q) or {},
     waits = bins('waits', q), services = bins('services', q), model = hash(root .. 'model:' .. q), inlet = 0}
   local spilled = redis.call('ZRANGE', root .. 'spill:' .. q, 0, 0, 'WITHSCORES')
   out.queues[q].spill_oldest = spilled[2] and to_ms(tonumber(spilled[2])) or false
