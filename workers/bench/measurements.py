@@ -124,8 +124,8 @@ def measure_urgent(bench: Bench, rounds: int) -> list[Comparison]:
                     time.sleep(max(0.0, start_at + number / URGENT_PER_S - time.monotonic()))
                     note_wait.apply_async((time.time(),), queue="urgent")
                 waits = _await_waits(side, URGENT_JOBS)
-        p50s[name].append(_percentile(waits, 0.50))
-        return _percentile(waits, 0.99)
+        p50s[name].append(percentile(waits, 0.50))
+        return percentile(waits, 0.99)
 
     gate, stock = measure_pairs(rounds, lambda: p99("gate"), lambda: p99("stock"))
     bulk = f"{BULK_JOBS} bulk jobs of {BULK_SECONDS * 1000:.0f} ms"
@@ -217,6 +217,6 @@ def _await_waits(side: Side, count: int) -> list[float]:
     return waits
 
 
-def _percentile(values: list[float], share: float) -> float:
+def percentile(values: list[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,30 @@ def _cell(summary: dict[str, Any] | None, digits: int = 0) -> str:
     if not digits and summary["median"] < 100:
         digits = 1
     return f"{summary['median']:.{digits}f} ({summary['min']:.{digits}f} to {summary['max']:.{digits}f})"
+
+
+def format_minute_header() -> str:
+    over = f"{'':<27}{'done in time':>18}{'urgent p50, ms':>18}{'urgent p99, ms':>18}{'waiting':>18}"
+    sides = f"{'gate':>9}{'stock':>9}" * 4
+    return f"{over}\n{'min':>5} {'load':>5} {'offered':>7} {'refused':>7}{sides}  mode"
+
+
+def format_minute(row: Mapping[str, Any]) -> str:
+    """One minute of an overload, or a whole quarter of it, which shows no backlog and no mode."""
+    figures = "".join(
+        f"{_minute_cell(row[side].get(name)):>9}"
+        for name in ("in_time", "urgent_p50_ms", "urgent_p99_ms", "waiting")
+        for side in ("gate", "stock")
+    )
+    minute = "{}-{}".format(*row["minutes"]) if "minutes" in row else str(row["minute"])
+    refused = sum(row["gate"]["refused"].values())
+    note = ", ".join([*row.get("modes", []), *(["deploy"] if row.get("deploy") else [])])
+    behind = f"  gate behind: {', '.join(row['gate_is_worse_in'])}" if row["gate_is_worse_in"] else ""
+    return f"{minute:>5} {row['load']:>4g}x {row['offered']:>7} {refused:>7}{figures}  {note}{behind}"
+
+
+def _minute_cell(value: float | None) -> str:
+    return "never" if value is None else f"{value:.0f}"
 
 
 def _ask_version(binary: Path) -> str:

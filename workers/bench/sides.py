@@ -17,7 +17,7 @@ from celery import Celery
 
 from ..admission.policy import parse_policy
 from ..store import Store
-from .app import BROKER_VARIABLE, WAITS_VARIABLE, build_app
+from .app import BROKER_VARIABLE, READY_VARIABLE, WAITS_VARIABLE, build_app
 from .server import run_server
 
 SideName = Literal["gate", "stock"]
@@ -27,6 +27,7 @@ _SCHEMES: Final = {"gate": "sluicegate+socket", "stock": "redis+socket"}
 #: No bound of the gate may end a measurement of its speed early.
 WIDE: Final[Mapping[str, Any]] = {"max_count": 10_000_000}
 WORKER_START_S = 30.0
+ROOT: Final = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,33 +80,63 @@ def open_side(bench: Bench, name: SideName, policies: Mapping[str, Mapping[str, 
             app.close()
 
 
-@contextmanager
-def run_worker(side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2) -> Iterator[None]:
+@dataclass(frozen=True, slots=True)
+class Worker:
     """Stock Celery's own worker command, with the same options on both sides."""
+
+    process: subprocess.Popen[bytes]
+    ready: Path
+
+    def await_ready(self) -> None:
+        give_up_at = time.monotonic() + WORKER_START_S
+        while not self.ready.exists():
+            if time.monotonic() > give_up_at or self.process.poll() is not None:
+                log = self.ready.with_suffix(".log").read_text(errors="replace")[-2000:]
+                raise TimeoutError(f"a worker was not ready within {WORKER_START_S:.0f} s\n{log}")
+            time.sleep(0.05)
+
+    def stop(self, *, patience_s: float = 10.0) -> None:
+        """A warm shutdown; what is left of its pool then goes too."""
+        self.process.terminate()
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+def start_worker(
+    side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2, name: str = "worker"
+) -> Worker:
+    """``queues`` are in order of rank: stock serves the first of them first."""
     command = [sys.executable, "-m", "celery", "-A", "workers.bench.app", "worker", "--pool", "prefork"]
     command += ["--concurrency", str(concurrency), "--prefetch-multiplier", str(prefetch)]
-    command += ["--queues", ",".join(queues), "--loglevel", "ERROR", "--without-mingle", "--without-gossip"]
+    command += ["--queues", ",".join(queues), "--hostname", f"{name}@bench", "--loglevel", "ERROR"]
+    command += ["--without-mingle", "--without-gossip"]
+    ready = side.directory / f"{name}.ready"
     environment = {
         **os.environ,
         BROKER_VARIABLE: side.broker_url,
         WAITS_VARIABLE: str(side.directory / "waits"),
-        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]),
+        READY_VARIABLE: str(ready),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     environment.pop("DJANGO_SETTINGS_MODULE", None)
-    with (side.directory / "worker.log").open("wb") as log:
+    with ready.with_suffix(".log").open("wb") as log:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-        try:
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                pass
-            try:  # the pool's processes too, where the worker left any
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
+    return Worker(process, ready)
+
+
+@contextmanager
+def run_worker(side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2) -> Iterator[None]:
+    worker = start_worker(side, queues=queues, prefetch=prefetch, concurrency=concurrency)
+    try:
+        yield
+    finally:
+        worker.stop()
