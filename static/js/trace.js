@@ -21,7 +21,7 @@ export class Trace {
     this.buttons = RANGES.map((r) => h("button", { type: "button", "data-range": r.key, onclick: () => { this.range = r; this.load(this.now); } }, r.key));
     this.box = h("div", { class: "figure-box" });
     this.note = h("p", { class: "quiet chart-note" }, "Reading.");
-    this.node = h("div", { class: "charts trace" }, h("div", { class: "charthead" }, this.title, h("div", { class: "joined small ranges", role: "group", "aria-label": "time range" }, this.buttons), this.resolution), this.box, this.note);
+    this.node = h("div", { class: "trace" }, h("div", { class: "charthead" }, this.title, h("div", { class: "joined small ranges", role: "group", "aria-label": "time range" }, this.buttons), this.resolution), this.box, this.note);
     this.width = 0;
     this.now = Date.now();
     new ResizeObserver((entries) => { this.width = Math.floor(entries[0].contentRect.width); this.draw(); }).observe(this.box);
@@ -31,6 +31,7 @@ export class Trace {
     /** @type {number[]} */ this.at = [];
     /** @type {Record<string, any[]>} */ this.columns = Object.fromEntries(Object.keys(READ).map((key) => [key, []]));
     this.stepMs = 1000;
+    /** @type {{at: number, row: any}[]} what frames told while the history was being read */ this.late = [];
   }
 
   /** @param {string} name @param {number} targetMs @param {number} nowMs */
@@ -54,6 +55,7 @@ export class Trace {
     this.stepMs = data.step_s * 1000;
     // A peak is kept for what hurts by its peak; of a limit that goes up and down the middle says more.
     this.columns = { ...data.metrics, limit: data.median?.limit || data.metrics.limit };
+    for (const { at, row } of this.late) this.add(row, at);
     this.draw();
   }
 
@@ -63,12 +65,18 @@ export class Trace {
     if (!row || row.name !== this.name) { this.draw(); return; }
     if (this.stepMs > 1000) {
       if (atMs - (this.loadedAt || 0) > Math.max(10000, this.stepMs)) this.load(atMs);
-    } else if (atMs > (this.at.at(-1) ?? 0)) {
-      this.at.push(atMs);
-      for (const [metric, read] of Object.entries(READ)) this.columns[metric].push(read(row) ?? null);
-      while (this.at[0] < atMs - this.range.back - 5000) { this.at.shift(); for (const column of Object.values(this.columns)) column.shift(); }
-    }
+    } else this.add(row, atMs);
+    this.late.push({ at: atMs, row });
+    if (this.late.length > 60) this.late.shift();
     this.draw();
+  }
+
+  /** @param {any} row @param {number} atMs */
+  add(row, atMs) {
+    if (this.stepMs > 1000 || atMs <= (this.at.at(-1) ?? 0)) return;
+    this.at.push(atMs);
+    for (const [metric, read] of Object.entries(READ)) this.columns[metric].push(read(row) ?? null);
+    while (this.at[0] < atMs - this.range.back - 5000) { this.at.shift(); for (const column of Object.values(this.columns)) column.shift(); }
   }
 
   draw() {
@@ -81,6 +89,7 @@ export class Trace {
     const left = narrow ? 42 : 130;
     const right = width - (narrow ? 8 : END);
     const from = this.now - this.range.back;
+    this.thin(from, right - left);
     const x = (t) => left + ((t - from) / this.range.back) * (right - left);
     const first = this.at.findIndex((t) => t >= from);
     const known = (metric) => (first < 0 ? [] : this.columns[metric].slice(first)).filter(isKnown);
@@ -112,14 +121,14 @@ export class Trace {
       const put = (path, cls) => { if (path) svg.append(s("path", { d: path, class: cls, "clip-path": "url(#trace-clip)" })); };
       if (lane.title === "latency") {
         line(left, yOf(this.targetMs), right, yOf(this.targetMs), "guardline");
-        text(narrow ? left + 4 : right + 6, yOf(this.targetMs) + (narrow ? -4 : 4), `target ${wait(this.targetMs)}`, "edge-label halo");
-        put(this.path("latency_p99", x, yOf, from), "trace-dashed");
-        put(this.path("mean_ms", x, yOf, from), "trace-line");
-        put(this.path("mean_ms", x, yOf, from, (v) => v > this.targetMs), "trace-past");
-      } else if (lane.title === "dropped") put(this.path("dropped", x, yOf, from), "trace-line");
+        put(this.path("latency_p99", x, yOf), "trace-dashed");
+        put(this.path("mean_ms", x, yOf), "trace-line");
+        put(this.path("mean_ms", x, yOf, (v) => v > this.targetMs), "trace-past");
+        text(narrow ? left + 4 : right + 6, yOf(this.targetMs) + (narrow ? 14 : 4), `target ${wait(this.targetMs)}`, "edge-label halo");
+      } else if (lane.title === "dropped") put(this.path("dropped", x, yOf), "trace-line");
       else {
-        put(this.area("in_flight", x, yOf, base, from), "trace-area");
-        put(this.path("limit", x, yOf, from, () => true, true), "trace-subject");
+        put(this.area("in_flight", x, yOf, base), "trace-area");
+        put(this.path("limit", x, yOf, () => true, true), "trace-subject");
       }
       for (const e of narrow ? [] : this.ends(lane, yOf, y)) text(right + 6, e.y, e.words, `end ${e.cls}`);
       for (const [a, b] of this.gaps(from)) {
@@ -132,6 +141,26 @@ export class Trace {
     line(right, HEAD - 8, right, height, "nowline");
     this.box.style.height = `${height}px`;
     this.box.replaceChildren(svg);
+  }
+
+  /** One point a pixel or so, on absolute time: the peak of each metric, of the limit the last. @param {number} from @param {number} pixels */
+  thin(from, pixels) {
+    const bucket = Math.max(this.stepMs, Math.ceil(this.range.back / Math.max(60, pixels) / this.stepMs) * this.stepMs);
+    const thin = { at: /** @type {number[]} */ ([]), columns: /** @type {Record<string, any[]>} */ (Object.fromEntries(Object.keys(READ).map((key) => [key, []]))) };
+    let open = NaN;
+    for (let i = 0; i < this.at.length; i += 1) {
+      if (this.at[i] < from - this.stepMs) continue;
+      const isNew = Math.floor(this.at[i] / bucket) !== open;
+      open = Math.floor(this.at[i] / bucket);
+      if (isNew) thin.at.push(this.at[i]); else thin.at[thin.at.length - 1] = this.at[i];
+      for (const [metric, column] of Object.entries(thin.columns)) {
+        const value = this.columns[metric][i];
+        const before = isNew ? null : column.pop();
+        column.push(metric === "limit" || !isKnown(before) || value > before ? value ?? before : before);
+      }
+    }
+    this.bucketMs = bucket;
+    this.thinned = thin;
   }
 
   /** Values at the lines' ends. @param {any} lane @param {(v: number) => number} yOf @param {number} top */
@@ -152,17 +181,16 @@ export class Trace {
     return rows;
   }
 
-  /** A line that is lifted where nothing is known. @param {string} metric @param {(t: number) => number} x @param {(v: number) => number} yOf @param {number} from @param {(v: number) => boolean} keep @param {boolean} steps */
-  path(metric, x, yOf, from, keep = () => true, steps = false) {
-    const column = this.columns[metric];
+  /** A line that is lifted where nothing is known. @param {string} metric @param {(t: number) => number} x @param {(v: number) => number} yOf @param {(v: number) => boolean} keep @param {boolean} steps */
+  path(metric, x, yOf, keep = () => true, steps = false) {
+    const { at, columns } = this.thinned;
     let d = "";
     let pen = false;
-    for (let i = 0; i < this.at.length; i += 1) {
-      if (this.at[i] < from - this.stepMs) continue;
-      if (i && this.at[i] - this.at[i - 1] > this.stepMs * 2.5 + 500) pen = false;
-      const v = column[i];
+    for (let i = 0; i < at.length; i += 1) {
+      if (i && at[i] - at[i - 1] > this.bucketMs + this.stepMs * 2.5 + 500) pen = false;
+      const v = columns[metric][i];
       if (!isKnown(v) || !keep(v)) { pen = false; continue; }
-      const px = x(this.at[i]).toFixed(1);
+      const px = x(at[i]).toFixed(1);
       const py = yOf(v).toFixed(1);
       d += pen ? (steps ? `H${px}V${py}` : `L${px} ${py}`) : `M${px} ${py}`;
       pen = true;
@@ -170,22 +198,22 @@ export class Trace {
     return d;
   }
 
-  /** @param {string} metric @param {(t: number) => number} x @param {(v: number) => number} yOf @param {number} base @param {number} from */
-  area(metric, x, yOf, base, from) {
-    const column = this.columns[metric];
+  /** @param {string} metric @param {(t: number) => number} x @param {(v: number) => number} yOf @param {number} base */
+  area(metric, x, yOf, base) {
+    const { at, columns } = this.thinned;
+    const column = columns[metric];
     let d = "";
     let start = -1;
-    const close = (i) => { if (start >= 0) d += `H${(i >= 0 ? x(this.at[i]) : 0).toFixed(1)}V${base}Z`; start = -1; };
-    for (let i = 0; i < this.at.length; i += 1) {
-      if (this.at[i] < from - this.stepMs) continue;
-      if (start >= 0 && (!isKnown(column[i]) || this.at[i] - this.at[i - 1] > this.stepMs * 2.5 + 500)) close(i - 1);
+    const close = (i) => { if (start >= 0) d += `H${x(at[i]).toFixed(1)}V${base}Z`; start = -1; };
+    for (let i = 0; i < at.length; i += 1) {
+      if (start >= 0 && (!isKnown(column[i]) || at[i] - at[i - 1] > this.bucketMs + this.stepMs * 2.5 + 500)) close(i - 1);
       if (!isKnown(column[i])) continue;
-      const px = x(this.at[i]).toFixed(1);
+      const px = x(at[i]).toFixed(1);
       const py = yOf(column[i]).toFixed(1);
       d += start < 0 ? `M${px} ${base}V${py}` : `H${px}V${py}`;
       start = i;
     }
-    if (start >= 0) close(this.at.length - 1);
+    if (start >= 0) close(at.length - 1);
     return d;
   }
 
