@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import gc
+import os
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ..exceptions import AdmissionRefused
+from ..limits.downstream import parse_downstream
 from .app import read_waits
 from .comparison import Aim, Comparison, measure_pairs
 from .sides import WIDE, WORKER_START_S, Bench, Side, SideName, open_side, run_worker
@@ -24,7 +29,11 @@ DRAIN_LIMIT_S = 120.0
 #: Looking costs both sides the more, the oftener it is done; a drain takes some seconds.
 POLL_S = 0.1
 
-URGENT_JOBS, URGENT_PER_S, BULK_JOBS, BULK_SECONDS = 200, 20.0, 3_000, 0.01
+#: Urgent jobs of a millisecond or so, and ten times the bulk that the slots can do while these are offered.
+URGENT_JOBS, URGENT_PER_S, URGENT_SLOTS, URGENT_ROUNDS = 150, 20.0, 4, 3
+BULK_SECONDS = 1.0  # what stock has to wait for, at worst
+BULK_JOBS = round(10 * URGENT_SLOTS * URGENT_JOBS / URGENT_PER_S / BULK_SECONDS)
+FEATURE_JOBS, FEATURE_ROUNDS, FEATURE_POLL_S = 1_000, 3, 0.03
 
 Measurement = Callable[[Bench, int], list[Comparison]]
 
@@ -50,7 +59,7 @@ def measure_drain(bench: Bench, rounds: int) -> list[Comparison]:
             with open_side(bench, name, {"bench": WIDE}) as side:
                 _send_noops(side, DRAIN_JOBS)
                 with run_worker(side, queues=["bench"], prefetch=prefetch):
-                    return _drain_rate(side)
+                    return _drain_rate(side, DRAIN_JOBS)
 
         gate, stock = measure_pairs(rounds, lambda: rate("gate"), lambda: rate("stock"))
         note = f"{DRAIN_JOBS} noop jobs a round, prefork 2, acks late"
@@ -108,32 +117,155 @@ def measure_bytes(bench: Bench, rounds: int) -> list[Comparison]:
 
 
 def measure_urgent(bench: Bench, rounds: int) -> list[Comparison]:
-    """How long an urgent job waits (p50, p99) while one worker of two processes works off a bulk backlog."""
-    policies = {"urgent": {**WIDE, "strict_rank": 1}, "bulk": {**WIDE, "weight": 1}}
-    p50s: dict[str, list[float]] = {"gate": [], "stock": []}
+    """How long an urgent job waits, alone and beside ten times the bulk that four slots can do meanwhile.
 
-    def p99(name: SideName) -> float:
+    On the gate with a slot reserved and without; on stock with the urgent queue first in its order.
+    """
+    loaded: dict[str, list[float]] = {}
+    alone: dict[str, list[float]] = {}
+
+    def run(label: str, name: SideName, reserved: int) -> None:
+        policies = {"urgent": {**WIDE, "strict_rank": 1, "reserved_slots": reserved}, "bulk": {**WIDE}}
         with open_side(bench, name, policies) as side:
-            pause, note_wait = side.app.tasks["bench.pause"], side.app.tasks["bench.note_wait"]
-            for _ in range(BULK_JOBS):
-                pause.apply_async((BULK_SECONDS,), queue="bulk")
-            with run_worker(side, queues=["urgent", "bulk"], prefetch=1):
+            if side.store is not None:
+                side.store.write_settings({"slots": URGENT_SLOTS})  # as the monitor does
+            with run_worker(side, queues=["urgent", "bulk"], prefetch=1, concurrency=URGENT_SLOTS) as worker:
+                worker.await_ready()
+                alone.setdefault(label, []).append(_urgent_p99(side))
+                pause = side.app.tasks["bench.pause"]
+                for _ in range(BULK_JOBS):
+                    pause.apply_async((BULK_SECONDS,), queue="bulk")
                 _await_start(side, ["bulk"], BULK_JOBS)
-                start_at = time.monotonic()
-                for number in range(URGENT_JOBS):
-                    time.sleep(max(0.0, start_at + number / URGENT_PER_S - time.monotonic()))
-                    note_wait.apply_async((time.time(),), queue="urgent")
-                waits = _await_waits(side, URGENT_JOBS)
-        p50s[name].append(percentile(waits, 0.50))
-        return percentile(waits, 0.99)
+                loaded.setdefault(label, []).append(_urgent_p99(side))
+                if not side.count_remaining(["bulk"]):
+                    raise RuntimeError(f"{label}: the bulk backlog did not last")
 
-    gate, stock = measure_pairs(rounds, lambda: p99("gate"), lambda: p99("stock"))
-    bulk = f"{BULK_JOBS} bulk jobs of {BULK_SECONDS * 1000:.0f} ms"
-    note = f"{URGENT_JOBS} urgent jobs at {URGENT_PER_S:.0f}/s beside {bulk}"
+    labels: dict[str, tuple[SideName, int]] = {
+        "gate": ("gate", 1),
+        "stock": ("stock", 0),
+        "gate, none reserved": ("gate", 0),
+    }
+    for number in range(min(rounds, URGENT_ROUNDS)):
+        for label in list(labels)[:: -1 if number % 2 else 1]:
+            run(label, *labels[label])
+    note = (
+        f"{URGENT_JOBS} urgent jobs at {URGENT_PER_S:.0f}/s, {URGENT_SLOTS} slots; {BULK_JOBS} bulk jobs of "
+    )
+    note += f"{BULK_SECONDS * 1000:.0f} ms beside them; gate: 1 slot reserved"
+    bare = "gate, none reserved"
     return [
-        _compare("urgent wait p50", "ms", p50s["gate"], p50s["stock"], None, note),
-        _compare("urgent wait p99", "ms", gate, stock, None, note),
+        _compare("urgent p99", "ms", loaded["gate"], loaded["stock"], Aim(0.05, False), note),
+        _compare(
+            "urgent p99, bare", "ms", loaded[bare], loaded["stock"], None, "the same without a reserved slot"
+        ),
+        *(
+            Comparison(
+                f"urgent {label}",
+                "ms, p99",
+                ("overload", "alone"),
+                tuple(loaded[label]),
+                tuple(alone[label]),
+                Aim(2.0, False) if label == "gate" else None,
+                "the same, against the wait with no bulk at all",
+            )
+            for label in ("gate", "stock")
+        ),
     ]
+
+
+def _urgent_p99(side: Side) -> float:
+    path = side.directory / "waits"
+    path.unlink(missing_ok=True)
+    note_wait = side.app.tasks["bench.note_wait"]
+    for _ in range(5):  # connections, scripts, a pool that has never run
+        note_wait.apply_async((time.time(),), queue="urgent")
+        time.sleep(1 / URGENT_PER_S)
+    start_at = time.monotonic()
+    for number in range(URGENT_JOBS):
+        time.sleep(max(0.0, start_at + number / URGENT_PER_S - time.monotonic()))
+        note_wait.apply_async((time.time(),), queue="urgent")
+    return percentile(_await_waits(side, URGENT_JOBS + 5)[5:], 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """What is switched on: in the policy, in each message, in the environment of producer and worker."""
+
+    name: str
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    message: Callable[[int], dict[str, Any]] = lambda _: {}
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+#: None of them refuses or sheds a job here: what is measured is what it costs to be asked.
+FEATURES: Final = (
+    Feature("nothing"),
+    Feature("a rate limit", {"rate_limits": [{"per": "tenant", "limit": 1_000_000, "window_s": 1}]}),
+    Feature("ordering keys", message=lambda n: {"headers": {"sluicegate": {"ordering_key": f"k{n % 100}"}}}),
+    Feature("a downstream", {"downstream": "bank"}),
+    Feature("controlled delay", {"codel_target_ms": 3_600_000, "codel_interval_ms": 3_600_000}),
+    Feature("100 tenants", message=lambda n: {"headers": {"tenant": f"t{n % 100}"}}),
+    Feature("deadlines", message=lambda _: {"expires": 3600}),
+    Feature(
+        "encryption",
+        environment={"SLUICEGATE_PAYLOAD_KEYS": base64.urlsafe_b64encode(bytes(range(32))).decode()},
+    ),
+)
+
+
+def measure_features(bench: Bench, rounds: int) -> list[Comparison]:
+    """What each feature costs `delay()` and the drain, against the same gate with all of them off."""
+    sent: dict[str, list[float]] = {feature.name: [] for feature in FEATURES}
+    drained: dict[str, list[float]] = {feature.name: [] for feature in FEATURES}
+    for number in range(min(rounds, FEATURE_ROUNDS)):
+        for feature in FEATURES[:: -1 if number % 2 else 1]:
+            with (
+                _environment(feature.environment),
+                open_side(bench, "gate", {"bench": {**WIDE, **feature.policy}}) as side,
+            ):
+                assert side.store is not None
+                settings = parse_downstream({"initial": 100, "target_ms": 60_000})
+                side.store.publish_downstream("bank", settings.as_fields(), version=1)
+                noop = side.app.tasks["bench.noop"]
+                jobs = iter(range(WARM_UP_JOBS + FEATURE_JOBS))
+                took_s = _timed(
+                    lambda: noop.apply_async(**feature.message(next(jobs))),  # noqa: B023 called at once
+                    WARM_UP_JOBS,
+                    FEATURE_JOBS,
+                )
+                sent[feature.name].append(FEATURE_JOBS / took_s)
+                with run_worker(side, queues=["bench"], prefetch=1):
+                    drained[feature.name].append(
+                        _drain_rate(side, WARM_UP_JOBS + FEATURE_JOBS, FEATURE_POLL_S)
+                    )
+    note = f"{FEATURE_JOBS} noop jobs a round, all features off against this one on"
+    return [
+        Comparison(
+            f"{what}: {feature.name}",
+            "jobs/s",
+            ("on", "off"),
+            tuple(found[feature.name]),
+            tuple(found["nothing"]),
+            None,
+            note,
+        )
+        for what, found in (("delay", sent), ("drain", drained))
+        for feature in FEATURES[1:]
+    ]
+
+
+@contextmanager
+def _environment(added: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 MEASUREMENTS: Final[dict[str, Measurement]] = {
@@ -142,6 +274,7 @@ MEASUREMENTS: Final[dict[str, Measurement]] = {
     "refusal": measure_refusal,
     "bytes": measure_bytes,
     "urgent": measure_urgent,
+    "features": measure_features,
 }
 
 
@@ -184,25 +317,25 @@ def _settled_memory(side: Side) -> int:
     return min(side.read_memory() for _ in range(5))
 
 
-def _drain_rate(side: Side) -> float:
+def _drain_rate(side: Side, total: int, poll_s: float = POLL_S) -> float:
     """From the first reading that shows work done to the one that shows none left."""
-    at, left = _await_start(side, ["bench"], DRAIN_JOBS)
+    at, left = _await_start(side, ["bench"], total, poll_s)
     give_up_at = time.monotonic() + DRAIN_LIMIT_S
     while time.monotonic() < give_up_at:
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
         remaining = side.count_remaining(["bench"])
         if remaining == 0:
             return left / (time.monotonic() - at)
-    raise TimeoutError(f"{side.name}: {remaining} of {DRAIN_JOBS} jobs were left after {DRAIN_LIMIT_S:.0f} s")
+    raise TimeoutError(f"{side.name}: {remaining} of {total} jobs were left after {DRAIN_LIMIT_S:.0f} s")
 
 
-def _await_start(side: Side, queues: list[str], total: int) -> tuple[float, int]:
+def _await_start(side: Side, queues: list[str], total: int, poll_s: float = POLL_S) -> tuple[float, int]:
     give_up_at = time.monotonic() + WORKER_START_S
     while time.monotonic() < give_up_at:
         left = side.count_remaining(queues)
         if left < total:
             return time.monotonic(), left
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     log = (side.directory / "worker.log").read_text(errors="replace")[-2000:]
     raise TimeoutError(f"{side.name}: the worker did nothing within {WORKER_START_S:.0f} s\n{log}")
 

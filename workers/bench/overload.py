@@ -274,6 +274,8 @@ class Fleet:
 
     def stop(self) -> None:
         for worker in self.workers:
+            worker.process.terminate()  # all of them at once; then each is waited for
+        for worker in self.workers:
             worker.stop()
 
 

@@ -134,9 +134,9 @@ def start_worker(
 
 
 @contextmanager
-def run_worker(side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2) -> Iterator[None]:
+def run_worker(side: Side, *, queues: Sequence[str], prefetch: int, concurrency: int = 2) -> Iterator[Worker]:
     worker = start_worker(side, queues=queues, prefetch=prefetch, concurrency=concurrency)
     try:
-        yield
+        yield worker
     finally:
         worker.stop()
