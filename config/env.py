@@ -72,6 +72,7 @@ class Environment:
     gate: str
     durability: str
     max_memory_bytes: int
+    retention_s: int
     drills: bool
     max_body_bytes: int
     installation: str
@@ -251,6 +252,13 @@ _ALL: Final = (
         _number(16, 1024 * 1024),
     ),
     Setting(
+        "SLUICEGATE_RETENTION_S",
+        "3600",
+        "s",
+        "how long ended jobs and results are kept in Redis; a payload class may keep results for less",
+        _number(1, 30 * 86_400),
+    ),
+    Setting(
         "SLUICEGATE_DRILLS",
         "0; `make up` sets 1",
         "0 or 1",
@@ -352,6 +360,7 @@ def read_environment(environ: Mapping[str, str] = os.environ) -> Environment:
         gate=read("SLUICEGATE_GATE", "main"),
         durability=read("SLUICEGATE_DURABILITY", "everysec"),
         max_memory_bytes=read("SLUICEGATE_MAX_MEMORY_MB", "512") * 1024 * 1024,
+        retention_s=read("SLUICEGATE_RETENTION_S", "3600"),
         drills=read("SLUICEGATE_DRILLS", "0"),
         max_body_bytes=read("SLUICEGATE_MAX_BODY_BYTES", "1048576"),
         installation=read("SLUICEGATE_INSTALLATION") or socket.gethostname(),

@@ -133,6 +133,7 @@ SLUICEGATE_DEMO = env.demo
 SLUICEGATE_DRILLS = env.drills
 SLUICEGATE_DURABILITY = env.durability
 SLUICEGATE_MAX_MEMORY_BYTES = env.max_memory_bytes
+SLUICEGATE_RETENTION_S = env.retention_s
 SLUICEGATE_POLICIES_FILE = BASE_DIR / "config" / "queues.toml"
 SLUICEGATE_ALERTS_FILE = BASE_DIR / "config" / "alerts.toml"
 SLUICEGATE_OPERATOR_PASSWORD = env.operator_password
@@ -147,7 +148,7 @@ CELERY_SETTINGS = {
         **_RESULT_OPTIONS,
         "global_keyprefix": f"sluicegate:{{{env.gate}}}:result:",
     },
-    "result_expires": 3600,
+    "result_expires": env.retention_s,
     "redis_socket_timeout": 1.5,
     "redis_socket_connect_timeout": 1.5,
     "task_serializer": "json",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
+
 from workers.admission.policy import Policy
 from workers.forecast.wording import put_duration, put_number, put_share
 from workers.modes.shed_order import shed_order
 
-RETENTION_S = 3600
 TOMBSTONE_S = 86_400
 ORDERS = {
     "fifo": "By eligibility within a tenant; tenants take turns by cost.",
@@ -86,10 +87,13 @@ def contract_of(
             "guard_age_s": policy.guard_age_s,
             "age_ceiling_s": policy.age_ceiling_s,
             "operation": "/api/v1/jobs/{operation_id}",
-            "kept_s": RETENTION_S,
+            "kept_s": settings.SLUICEGATE_RETENTION_S,
             "frame": "/api/v1/queues",
             "metrics": "/metrics",
-            "statement": "An operation can be asked for until an hour after its end; a frame each second.",
+            "statement": (
+                f"An operation can be asked for until {put_duration(settings.SLUICEGATE_RETENTION_S)} after "
+                "its end; a frame each second."
+            ),
             "tests": [
                 "offered = accepted + refused in each frame.",
                 "accepted = depth + delayed + in_flight + what has ended, in each frame.",

@@ -45,7 +45,7 @@ function open(id) {
   clearTimeout(timer);
   input.value = id;
   setItem(id);
-  if (!id) { shown.replaceChildren(h("p", { class: "empty-note" }, "Give an id to see what became of the operation: its status, its six times, its result or its error. Settled records are kept for an hour, quarantined ones until they are replayed or discarded.")); return; }
+  if (!id) { shown.replaceChildren(h("p", { class: "empty-note" }, "Give an id to see what became of the operation: its status, its six times, its result or its error. Settled records are kept for a while (an hour unless the settings say otherwise), quarantined ones until they are replayed or discarded.")); return; }
   reading(shown, () => get(`/jobs/${encodeURIComponent(id)}`), (job) => { draw(job); remember(job); follow(job); });
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 from workers.store import Claimed, Offer, Settlement, Store
-from workers.transport.holdings import Holdings
+from workers.transport.holdings import BEATS_PER_SWEEP, Holdings
 
 from . import audit
 from .test_admission import an_offer, make_older
@@ -257,6 +257,18 @@ def test_settled_records_are_kept_for_their_time_only(store: Store) -> None:
     store.sweep(["normal"])
     assert audit.records(store) == {}
     assert len(store.read_quarantine_spool()) == 1
+
+
+def test_where_no_monitor_sweeps_a_worker_does(store: Store) -> None:
+    store.write_settings({"retention_s": 0})
+    for _ in range(3):
+        job = put_in_flight(store)
+        store.settle([Settlement(job.id, job.epoch, "succeeded")])
+    holdings = Holdings(lambda: store)
+    for _ in range(BEATS_PER_SWEEP):
+        holdings.beat()
+    assert audit.records(store) == {}
+    store.forget_worker(holdings.about.name)
 
 
 def test_an_expired_job_does_not_run(store: Store) -> None:

@@ -23,10 +23,13 @@ ENDS = ("succeeded", "failed", "expired", "cancelled", "superseded", "shed", "lo
 class Worker:
     """A worker of the installation beside that of `make up`, in a process group of its own."""
 
-    def __init__(self, house: House, *, queue: str, pool: str, slots: int, imports: str = "") -> None:
-        self.name = f"{pool}-{house.worker_count}"
+    def __init__(
+        self, house: House, *, queue: str, pool: str, slots: int, imports: str = "", name: str = ""
+    ) -> None:
+        plain = f"{pool}-{house.worker_count}"
+        self.name = name or plain
         house.worker_count += 1
-        log = (house.stack.data_dir / f"{self.name}.log").open("wb")
+        log = (house.stack.data_dir / f"{plain}.log").open("wb")
         words = ["-m", "celery", "-A", "config", "worker", "-P", pool, "-c", str(slots), "-Q", queue]
         words += ["-n", f"{self.name}@here", "-l", "WARNING", "--without-mingle", "--without-gossip"]
         self.process = subprocess.Popen(
@@ -94,8 +97,10 @@ class House:
     def put_policy(self, queue: str, **policy: Any) -> None:
         self.admin.put(f"/api/v1/policies/{queue}", json=policy).raise_for_status()
 
-    def start_worker(self, queue: str, *, pool: str = "threads", slots: int = 2, imports: str = "") -> Worker:
-        worker = Worker(self, queue=queue, pool=pool, slots=slots, imports=imports)
+    def start_worker(
+        self, queue: str, *, pool: str = "threads", slots: int = 2, imports: str = "", name: str = ""
+    ) -> Worker:
+        worker = Worker(self, queue=queue, pool=pool, slots=slots, imports=imports, name=name)
         self.await_workers([worker])
         return worker
 
@@ -151,6 +156,19 @@ class House:
         said = self.http.post("/api/v1/jobs/bulk", json=jobs).raise_for_status().json()
         assert said["refused"] == 0, said
         return [verdict["operation_id"] for verdict in said["verdicts"]]
+
+    def submit_until_taken(self, jobs: list[dict[str, Any]]) -> None:
+        """A busy machine may come too late with an offer, which is then refused; the refused come again."""
+        left = list(jobs)
+
+        def are_taken() -> bool:
+            verdicts = self.http.post("/api/v1/jobs/bulk", json=left).raise_for_status().json()["verdicts"]
+            left[:] = [
+                job for job, verdict in zip(left, verdicts, strict=True) if verdict["status"] != "pending"
+            ]
+            return not left
+
+        wait_until(are_taken, within_s=60, what="the offers to be taken")
 
     def witness(self, name: str) -> list[str]:
         """What jobs wrote into a file with `drill.append`, a line an effect."""

@@ -105,6 +105,7 @@ def restore_gate(store: Store) -> Restored:
         store.set_mode("*", "normal", by="installation", reason="first start", automatic=True)
         restored.modes.append("*")
     restored.authority = sync_authority(store)
+    store.write_settings({"retention_s": settings.SLUICEGATE_RETENTION_S})
     if restored:
         log.info(
             "published to Redis: policies %s, downstreams %s, modes %s",

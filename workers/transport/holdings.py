@@ -14,6 +14,7 @@ from typing import Any
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS, SECRET
 from ..privacy.redact import redact_error, scrub_text
+from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Settlement, Store
 
 logger = logging.getLogger("sluicegate.transport")
@@ -25,6 +26,10 @@ BEATS_PER_LEASE = 3
 #: Every so many heartbeats a worker also takes back leases that ran out, at most so many at a time: where
 #: no monitor runs, a dead worker's jobs must come back all the same.
 BEATS_PER_REAP, MOST_PER_REAP = 3, 20
+
+#: Every so many heartbeats it also removes what has outlived its use, in so many steps of so many each: with
+#: the monitor gone, what the last hour's jobs left must go too. The steps hold up no lease for long.
+BEATS_PER_SWEEP, SWEEPS_AT_ONCE, MOST_PER_SWEEP = 20, 10, 500
 
 #: Longest texts that are stored with a failure, in characters.
 MAX_MESSAGE, MAX_TRACEBACK, MAX_RESULT = 2_000, 16_000, 1_000
@@ -262,11 +267,19 @@ class Holdings:
         self._beats += 1
         if self._beats % BEATS_PER_REAP == 0:
             self.store.reap(MOST_PER_REAP)
+        if self._beats % BEATS_PER_SWEEP == 0:
+            self._sweep()
         for h in held:
             if h.id in stop:
                 h.cancel_requested = True
             if h.id in lost and h.tag in self._held:
                 logger.warning("the lease of %s (epoch %s) passed on; its end will be refused", h.id, h.epoch)
+
+    def _sweep(self) -> None:
+        queues = list(dict.fromkeys((*self.about.queues, DEFAULT_QUEUE)))
+        for _ in range(SWEEPS_AT_ONCE):
+            if self.store.sweep(queues, limit=MOST_PER_SWEEP) < MOST_PER_SWEEP:
+                return
 
     def start(self) -> None:
         """Begins to send heartbeats."""
