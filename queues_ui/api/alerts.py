@@ -41,7 +41,7 @@ def list_alerts(
         rows = rows.filter(queue=queue)
     found, cursor = page_of(rows, before=before, limit=limit)
     firing = Alert.objects.filter(cleared_at_ms__isnull=True).count()
-    return page_document("alerts", [_with_deliveries(row) for row in found], cursor, firing=firing)
+    return page_document("alerts", found, cursor, _with_deliveries, firing=firing)
 
 
 @router.get("/alerts/rules", auth=Scope("read"), response={200: dict, **FAULTS})

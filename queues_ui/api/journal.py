@@ -37,7 +37,7 @@ def read_journal(
     if search:
         rows = rows.filter(target__icontains=search[:200]) | rows.filter(reason__icontains=search[:200])
     found, cursor = page_of(rows, before=before, limit=limit)
-    return page_document("entries", [show_entry(row) for row in found], cursor)
+    return page_document("entries", found, cursor, show_entry)
 
 
 def show_entry(row: JournalEntry) -> dict[str, Any]:

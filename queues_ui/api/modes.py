@@ -67,4 +67,4 @@ def transitions(
     if scope:
         rows = rows.filter(scope=scope)
     found, cursor = page_of(rows, before=before, limit=limit)
-    return page_document("transitions", [show_transition(row) for row in found], cursor)
+    return page_document("transitions", found, cursor, show_transition)

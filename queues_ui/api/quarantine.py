@@ -76,8 +76,9 @@ def search(
     found, cursor = page_of(jobs.defer("payload", "traceback"), before=before, limit=limit)
     return page_document(
         "jobs",
-        [show_line(job) for job in found],
+        found,
         cursor,
+        show_line,
         count=held.count,
         **({"capped": True} if held.capped else {}),
         bytes=held.bytes,

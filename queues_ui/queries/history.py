@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +34,9 @@ METRICS: Final = (
 #: Of a downstream.
 CALLS: Final = ("limit", "in_flight", "mean_ms", "latency_p50", "latency_p99", "answered", "dropped")
 MOST_POINTS: Final = 1500
+#: Points of all queues together in one answer; each takes 90 to 200 bytes.
+MOST_OF_ALL: Final = 5000
+LONGEST_REASON: Final = 200  # characters of a reason beside a chart; the audit has all of it
 DEFAULT_SPAN_MS: Final = 15 * 60_000
 LONGEST_SPAN_MS: Final = 35 * 86_400_000
 
@@ -62,14 +66,19 @@ def points(span: Span, *, queue: str, metric: str, step_s: int | None) -> dict[s
 def everything(span: Span, *, step_s: int | None) -> dict[str, Any]:
     step, rows = _samples(span, step_s)
     names = sorted({name for _, data in rows for name in _queues(data)})
+    # With many queues each is told in fewer points, the newest among them.
+    every = max(1, math.ceil(len(rows) * len(names) / MOST_OF_ALL))
+    rows = rows[::-1][::every][::-1]
     return {
-        "step_s": step,
+        "step_s": step * every,
         "at_ms": [at_ms for at_ms, _ in rows],
         "queues": {
             name: {metric: [_of(data, name).get(metric) for _, data in rows] for metric in METRICS}
             for name in names
         },
-        "transitions": [show_transition(row) for row in _transitions(span)],
+        "transitions": [
+            {**show_transition(row), "reason": row.reason[:LONGEST_REASON]} for row in _transitions(span)
+        ],
         "alerts": [show_alert(row) for row in _alerts(span)],
     }
 

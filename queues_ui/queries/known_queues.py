@@ -25,7 +25,7 @@ def known_queues(*, fresh_s: float = FRESH_S) -> frozenset[str]:
         try:
             names = desk.ask(_read)
         except DatabaseAway:
-            names = names or frozenset(open_gate().read_policies())
+            names |= frozenset(open_gate().read_policies())
         _seen = (time.monotonic(), names)
     return names
 

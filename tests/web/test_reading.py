@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from queues_ui.api import paging
+from queues_ui.queries import history
 from workers.models import Sample, Transition
 
 pytestmark = pytest.mark.database
@@ -123,6 +125,45 @@ def test_the_trace_of_a_downstream_s_limit_can_be_read(api, gate):
     assert shown["at_ms"] == [1_700_000_000_000, 1_700_000_001_000]
     assert shown["metrics"]["limit"] == [None, 4]
     assert shown["metrics"]["mean_ms"] == [None, None]
+
+
+def test_the_history_of_many_queues_is_told_in_fewer_points(api, gate, monkeypatch):
+    monkeypatch.setattr(history, "MOST_OF_ALL", 12)
+    for second in range(10):
+        data = {"queues": {f"q{n}": {"depth": second} for n in range(4)}}
+        Sample.objects.create(step_s=1, at_ms=1_700_000_000_000 + 1000 * second, data=data)
+    Transition.objects.create(
+        scope="*", before="normal", after="saturated", by="x", at_ms=1_700_000_001_000, reason="x" * 2000
+    )
+    whole = api.get("/history?all=1&since=1700000000000&until=1700000009000").json()
+    assert whole["step_s"] == 4
+    assert whole["queues"]["q3"]["depth"] == [1, 5, 9]
+    assert len(whole["transitions"][0]["reason"]) == history.LONGEST_REASON
+
+
+def test_a_page_ends_before_it_is_too_large_and_the_rest_is_the_next(api, gate, monkeypatch):
+    monkeypatch.setattr(paging, "MOST_BYTES", 3000)
+    for i in range(9):
+        Transition.objects.create(
+            scope="*", before="normal", after="saturated", by="x", at_ms=i, reason="\u0800" * 300
+        )
+    seen: list[int] = []
+    before = ""
+    while True:
+        page = api.get(f"/transitions?limit=5{before}").json()
+        assert 1 <= len(page["transitions"]) <= 2
+        seen += [row["at_ms"] for row in page["transitions"]]
+        if page["next_before"] is None:
+            break
+        before = f"&before={page['next_before']}"
+    assert seen == list(range(8, -1, -1))
+
+
+def test_of_a_body_of_unknown_names_the_first_are_told(api, gate):
+    body = {"task": "drill.echo", **{f"n{i}": 1 for i in range(50_000)}}
+    answer = api.post("/jobs", body)
+    assert (answer.status_code, answer.json()["field"]) == (422, "n0")
+    assert len(answer.json()["errors"]) == 10
 
 
 def test_transitions_and_journal_page_from_the_newest(api, gate):

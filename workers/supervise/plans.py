@@ -74,6 +74,8 @@ def plan_web(installation: Installation) -> ChildPlan:
         "--port",
         str(installation.port),
         "--no-proxy-headers",  # whose word is believed says SLUICEGATE_TRUSTED_PROXIES
+        "--ws-max-size",
+        "1024",  # nothing is asked over the stream; uvicorn would hold 16 MB of each reader
     ]
     words += [
         "--log-level",
