@@ -22,7 +22,8 @@ export function startPage(own = {}) {
 /** The part of the address after the page, or after the hash. */
 export function currentItem() {
   const root = `/${document.body.dataset.page}/`;
-  const path = decodeURIComponent(location.pathname);
+  let path = location.pathname;
+  try { path = decodeURIComponent(path); } catch { /* an address that was cut off in the middle of a character */ }
   return path.startsWith(root) ? path.slice(root.length).replace(/\/$/, "") : "";
 }
 

@@ -373,8 +373,8 @@ async function exportAs(form) {
     before = page.next_before;
   } while (before && rows.length < 10000);
   const columns = ["id", "task", "queue", "tenant", "reason", "error_type", "message", "attempts", "quarantined_at_ms", "fingerprint", "state", "payload_class", "args_text"];
-  // A cell that starts with a formula sign would run in a spreadsheet.
-  const cell = (v) => `"${String(v ?? "").replace(/^([=+\-@\t\r])/, "'$1").replaceAll('"', '""')}"`;
+  // A cell that starts with a formula sign would run in a spreadsheet; some trim what is blank before it, or take its wide form for it.
+  const cell = (v) => `"${String(v ?? "").replace(/^(?=[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])/, "'").replaceAll('"', '""')}"`;
   const text = form === "json" ? JSON.stringify(rows, null, 1) : [columns.join(","), ...rows.map((r) => columns.map((c) => cell(r[c])).join(","))].join("\n");
   const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(new Blob([text], { type: form === "json" ? "application/json" : "text/csv" })), download: `quarantine.${form}` }));
   link.click();

@@ -49,6 +49,12 @@ DRAINS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"state": "growing", "full_in_s": 120}, "past_guard", "growing: full in 2 min", "modeled"),
     ({"state": "stalled"}, "stalled", "stalled: no consumer", "1,240 waiting"),
     (
+        {"state": "stalled", "reason": "starved by critical"},
+        "past_guard",
+        "stalled: starved by critical",
+        "1,240 waiting",
+    ),
+    (
         {"state": "draining", "seconds": 660, "low": 540, "high": 840},
         "closed",
         "refusing",

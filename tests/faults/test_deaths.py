@@ -235,6 +235,27 @@ def test_a_running_job_is_kept_while_redis_is_killed_and_comes_back(own_bench: B
     assert own_bench.workers[0].process.poll() is None
 
 
+def test_the_count_of_deliveries_holds_over_lost_connections(own_bench: Bench) -> None:
+    """Before its second and its third start the server is killed and comes back; the fourth never comes."""
+    own_bench.start_worker("prefork")
+    name = a_name()
+    killer = own_bench.task("die").delay(name)
+    behind = own_bench.task("note").delay(f"{name}-behind")
+    for start in (1, 2):
+        wait_until(lambda start=start: own_bench.count("start", name) >= start, within_s=60, what="a start")
+        own_bench.server.kill()
+        time.sleep(1)
+        own_bench.server.start()
+    operation = own_bench.await_status(killer.id, "failed", within_s=60)
+    assert (operation.quarantine_reason, operation.deliveries, own_bench.count("start", name)) == (
+        "worker_lost",
+        3,
+        3,
+    )
+    own_bench.await_status(behind.id, "succeeded")
+    assert own_bench.workers[0].process.poll() is None
+
+
 def test_what_ends_while_redis_is_away_is_recorded_when_it_is_back(own_bench: Bench) -> None:
     own_bench.set_policies(DEFAULT_LEASE)
     own_bench.start_worker("prefork")

@@ -17,6 +17,8 @@ from celery.exceptions import WorkerShutdown
 
 from workers.tasks.drills import append
 
+from .markup import markup
+
 
 class Wordless(Exception):
     def __str__(self) -> str:
@@ -204,3 +206,17 @@ def note(file: str, name: str, seconds: float) -> None:
     """Says when it starts and when its effect is done."""
     append(file, f"start {name}", seconds)
     append(file, f"end {name}")
+
+
+class _Marked(Exception):
+    pass
+
+
+_Marked.__name__ = _Marked.__qualname__ = markup("exception")
+
+
+@shared_task(name=markup("task"))
+def marked(*said: str, seconds: float = 0) -> None:
+    """Its name, what it is given and what it raises are markup."""
+    time.sleep(seconds)
+    exec(compile("raise fault", markup("file"), "exec"), {"fault": _Marked(*said)})  # noqa: S102
