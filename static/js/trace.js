@@ -21,7 +21,7 @@ export class Trace {
     this.buttons = RANGES.map((r) => h("button", { type: "button", "data-range": r.key, onclick: () => { this.range = r; this.load(this.now); } }, r.key));
     this.box = h("div", { class: "figure-box" });
     this.note = h("p", { class: "quiet chart-note" }, "Reading.");
-    this.node = h("div", { class: "trace" }, h("div", { class: "charthead" }, this.title, h("div", { class: "joined small ranges", role: "group", "aria-label": "time range" }, this.buttons), this.resolution), this.box, this.note);
+    this.node = h("div", { class: "limit-trace" }, h("div", { class: "charthead" }, this.title, h("div", { class: "joined small ranges", role: "group", "aria-label": "time range" }, this.buttons), this.resolution), this.box, this.note);
     this.width = 0;
     this.now = Date.now();
     new ResizeObserver((entries) => { this.width = Math.floor(entries[0].contentRect.width); this.draw(); }).observe(this.box);
@@ -115,8 +115,6 @@ export class Trace {
       const base = y + lane.height - 6;
       const yOf = (v) => base - (Math.min(v, lane.top * 1.02) / lane.top) * (lane.height - (narrow ? 40 : 20));
       line(0, y + 0.5, width, y + 0.5, "hair");
-      if (narrow) text(0, y + 17, `${lane.title}: ${lane.sub}`, "lane-title halo");
-      else { text(0, y + 18, lane.title, "lane-title"); text(0, y + 37, lane.sub, "lane-sub"); }
       for (const t of twoTicks(lane.top)) text(left - 6, yOf(t) + 4, lane.text(t), "edge-label", "end");
       const put = (path, cls) => { if (path) svg.append(s("path", { d: path, class: cls, "clip-path": "url(#trace-clip)" })); };
       if (lane.title === "latency") {
@@ -136,6 +134,8 @@ export class Trace {
         const wide = Math.min(right, x(b)) - x0;
         if (wide > 1) svg.append(s("rect", { x: x0, y, width: wide, height: lane.height, class: "gap-ground" }), s("rect", { x: x0, y, width: wide, height: lane.height, fill: "url(#trace-hatch)" }));
       }
+      if (narrow) text(0, y + 17, `${lane.title}: ${lane.sub}`, "lane-title halo");
+      else { text(0, y + 18, lane.title, "lane-title"); text(0, y + 37, lane.sub, "lane-sub"); }
       y += lane.height;
     }
     line(right, HEAD - 8, right, height, "nowline");

@@ -51,6 +51,12 @@ class Side:
         with self.app.connection_for_write() as connection:
             return int(connection.default_channel.client.info("memory")["used_memory"])
 
+    def read_server_cpu_s(self) -> float:
+        """Processor time that the server has used, in s."""
+        with self.app.connection_for_write() as connection:
+            used = connection.default_channel.client.info("cpu")
+        return float(used["used_cpu_user"]) + float(used["used_cpu_sys"])
+
     def count_remaining(self, queues: Sequence[str]) -> int:
         """Jobs that wait or run, by each side's own book."""
         if self.store is not None:
