@@ -85,10 +85,10 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
     small["p"].pop("sluicegate_links", None)
     small["h"].pop(GATE_HEADER, None)
     small["h"].pop(CLASS_HEADER, None)
-    downstream = _text(facts, "downstream")
-    if downstream is not None:
+    told = _read_facts(facts) if facts else {}
+    if told.get("downstream") is not None:
         # The one fact that a retry and a replay must find again in the message itself.
-        small["h"][GATE_HEADER] = {"downstream": downstream}
+        small["h"][GATE_HEADER] = {"downstream": told["downstream"]}
     return Offer(
         id=op_id,
         task=task,
@@ -97,27 +97,34 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
             json.dumps(small, separators=(",", ":"), default=_encode).encode("utf-8", "surrogatepass"), op_id
         ),
         tenant=tenant,
-        cost_ms=_whole(facts, "cost_ms"),
         delay_ms=delay_ms,
         deadline_ms=deadline_ms,
-        offered_ago_ms=_whole(facts, "offered_ago_ms") or 0,
         retries=generation,
         parent=_parent(headers) if generation else None,
         links=_texts("links", links) if links is not None else find_links(message),
-        ordering_key=_text(facts, "ordering_key"),
-        coalesce_key=_text(facts, "coalesce_key"),
-        downstream=downstream,
-        source_sequence=_whole(facts, "source_sequence"),
-        replay_of=_text(facts, "replay_of"),
-        replay_until_at_ms=_whole(facts, "replay_until_at_ms"),
-        idempotency_key=_text(facts, "idempotency_key"),
-        idempotency_hash=_text(facts, "idempotency_hash"),
-        tags=_texts("tags", facts.get("tags") or ()),
-        trace=_text(facts, "trace"),
-        ticket=_text(facts, "ticket"),
         payload_class=payload_class,
         minted=minted,
+        **told,
     )
+
+
+def _read_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What a producer may say of an offer beside Celery's own headers, by the names of ``Offer``."""
+    return {
+        "cost_ms": _whole(facts, "cost_ms"),
+        "offered_ago_ms": _whole(facts, "offered_ago_ms") or 0,
+        "ordering_key": _text(facts, "ordering_key"),
+        "coalesce_key": _text(facts, "coalesce_key"),
+        "downstream": _text(facts, "downstream"),
+        "source_sequence": _whole(facts, "source_sequence"),
+        "replay_of": _text(facts, "replay_of"),
+        "replay_until_at_ms": _whole(facts, "replay_until_at_ms"),
+        "idempotency_key": _text(facts, "idempotency_key"),
+        "idempotency_hash": _text(facts, "idempotency_hash"),
+        "tags": _texts("tags", facts.get("tags") or ()),
+        "trace": _text(facts, "trace"),
+        "ticket": _text(facts, "ticket"),
+    }
 
 
 def _check_shape(headers: Mapping[str, Any]) -> None:

@@ -162,6 +162,7 @@ class GateChannel(_Base):
         self._wait_replicas = int(wish == REPLICA)
         self._gate_store: tuple[int, Store] | None = None
         self._producer: tuple[int, Producer] | None = None
+        self._holdings: tuple[int, Holdings] | None = None
         self._poll_kind = ""
         self._claim_next = True
         self._has_ends = False
@@ -199,7 +200,11 @@ class GateChannel(_Base):
 
     @property
     def holdings(self) -> Holdings:
-        return registry.holdings_of(self.connection.client.as_uri(), self.gate, self._open_store)
+        pid = os.getpid()
+        if self._holdings is None or self._holdings[0] != pid:
+            address = self.connection.client.as_uri()
+            self._holdings = (pid, registry.holdings_of(address, self.gate, self._open_store))
+        return self._holdings[1]
 
     # Publishing.
 
