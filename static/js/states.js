@@ -45,7 +45,10 @@ export function forecastWords(queue) {
   const band = isKnown(drain.low) && isKnown(drain.high) ? `${range(drain.low * 1000, drain.high * 1000)}, modeled` : "modeled";
   const plain = (head, line) => ({ head, line, headModeled: false, lineModeled: false });
   // A queue may have consumers and get nothing of them: what goes strictly before it takes all.
-  if (drain.state === "stalled") return { head: `stalled: ${drain.reason || "no consumer"}`, line: isKnown(drain.full_in_s) ? `full in ${roughly(drain.full_in_s * 1000)}, modeled` : `${count(queue.depth)} waiting`, headModeled: false, lineModeled: isKnown(drain.full_in_s) };
+  if (drain.state === "stalled") {
+    const line = isKnown(drain.full_in_s) ? `full in ${roughly(drain.full_in_s * 1000)}, modeled` : `${count(queue.depth)} waiting`;
+    return { head: `stalled: ${drain.reason || "no consumer"}`, line, headModeled: false, lineModeled: isKnown(drain.full_in_s) };
+  }
   if (drain.state === "growing") {
     const full = isKnown(drain.full_in_s) ? `growing: full in ${roughly(drain.full_in_s * 1000)}` : "growing";
     return { head: full, line: isKnown(drain.full_in_s) ? "modeled" : "more comes than is done", headModeled: isKnown(drain.full_in_s), lineModeled: false };

@@ -49,6 +49,12 @@ DRAINS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"state": "growing", "full_in_s": 120}, "past_guard", "growing: full in 2 min", "modeled"),
     ({"state": "stalled"}, "stalled", "stalled: no consumer", "1,240 waiting"),
     (
+        {"state": "stalled", "reason": "no slot is free for it"},
+        "past_guard",
+        "stalled: no slot is free for it",
+        "1,240 waiting",
+    ),
+    (
         {"state": "stalled", "reason": "starved by critical"},
         "past_guard",
         "stalled: starved by critical",

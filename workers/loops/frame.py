@@ -508,9 +508,7 @@ def drain_part(
             "one_slot_fewer": fewer_part(fewer),
         },
     }
-    why = outlook.reason or {"growing": "more arrives than is done", "stalled": "no consumer"}.get(
-        outlook.state, "not modeled"
-    )
+    why = outlook.reason or "not modeled"
     unknown = {name: why for name in ("seconds", "low", "high") if part[name] is None}
     if part["full_in_s"] is None:
         growing = outlook.state in ("growing", "stalled")
