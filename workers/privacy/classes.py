@@ -1,4 +1,4 @@
-"""What does a payload's class decide? One row a class; the table in the README is this one.
+"""What does a payload's class decide? One row a class; the table in docs/privacy.md is this one.
 
 The class comes with the offer, else from what the operation descends from, else from the policy of its queue.
 """
