@@ -67,7 +67,7 @@ def format_minute_header() -> str:
 def format_minute(row: Mapping[str, Any]) -> str:
     """One minute of an overload, or a whole quarter of it, which shows no backlog and no mode."""
     figures = "".join(
-        f"{_minute_cell(row[side].get(name)):>9}"
+        f"{_minute_cell(row[side][name]) if name in row[side] else '':>9}"
         for name in ("in_time", "urgent_p50_ms", "urgent_p99_ms", "waiting")
         for side in ("gate", "stock")
     )
