@@ -14,7 +14,8 @@ from workers.actions.choose_quarantined import filter_jobs
 from workers.actions.gate import redis_now_ms
 from workers.models import QuarantinedJob, ReplayBatch, ReplayItem
 from workers.privacy.classes import handling_of
-from workers.privacy.redact import redact_error
+from workers.privacy.errors import WITHHELD
+from workers.privacy.redact import REDACTED, redact_error
 
 from ..access.caller import Caller
 from ..access.door import Scope
@@ -48,7 +49,10 @@ def search(
 ) -> dict[str, Any]:
     """Newest first. `state` is held by default; `state=all` shows those replayed and discarded too.
 
-    A `search` finds the newest 10,000; where there are more, `capped` is true and the sums are of those.
+    A `search` looks in task, error type, arguments as they are shown, the beginning of the id, and the error
+    texts of public and internal jobs; `unsearched` is of how many others, under the same filters, the error
+    text was not looked at. It finds the newest 10,000; where there are more, `capped` is true and
+    the sums are of those.
     """
     wanted = {
         "state": None if state == "all" else state,
@@ -64,22 +68,26 @@ def search(
         "until_ms": until_ms,
     }
     jobs = _seen_by(request.auth, filter_jobs(wanted))
-    if state == "all":
-        jobs = jobs.filter(state__in=EVERY_STATE)  # what is summed stands in indexes by state
+    states = EVERY_STATE if state == "all" else (state,)
+    jobs = jobs.filter(state__in=states)  # what is summed stands in indexes by state
+    more: dict[str, Any] = {}
     if search:
         held = search_through(jobs, most=MOST_FOUND)
+        others = _seen_by(request.auth, filter_jobs({**wanted, "search": None}))
+        more["unsearched"] = others.filter(payload_class__in=WITHHELD, state__in=states).order_by().count()
         keys = [key for key in held.keys or () if before is None or key < before]
         jobs = QuarantinedJob.objects.filter(pk__in=keys[: MOST + 1])
     else:
         narrowed = bool(queue or tenant or payload_class or request.auth.tenant is not None)
         held = sum_up(jobs, narrowed=narrowed)
-    found, cursor = page_of(jobs.defer("payload", "traceback"), before=before, limit=limit)
+    found, cursor = page_of(jobs.defer("payload", "traceback", "words_sealed"), before=before, limit=limit)
     return page_document(
         "jobs",
         found,
         cursor,
         show_line,
         count=held.count,
+        **more,
         **({"capped": True} if held.capped else {}),
         bytes=held.bytes,
         oldest_at_ms=held.oldest_at_ms,
@@ -145,7 +153,8 @@ def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
     batch = ReplayBatch.objects.filter(pk=batch_id).first()
     if batch is None:
         raise Problem(404, "unknown", "There is no such batch.")
-    items = batch.items.select_related("job").defer("job__payload", "job__traceback").order_by("-pk")
+    items = batch.items.select_related("job").defer("job__payload", "job__traceback", "job__words_sealed")
+    items = items.order_by("-pk")
     shown = [
         {
             "operation_id": item.job.op_id,
@@ -197,11 +206,13 @@ def show_line(job: QuarantinedJob) -> dict[str, Any]:
 
 def _told(job: QuarantinedJob) -> dict[str, str]:
     """Message and traceback, as the job's class lets them be read unasked."""
-    told = redact_error({"message": job.message, "traceback": job.traceback}, job.payload_class) or {}
+    told = job.tell_error()
     return {"message": told["message"], "traceback": told["traceback"]}
 
 
 def _told_line(job: QuarantinedJob) -> str:
+    if job.words_key_id:
+        return REDACTED  # not opened for a line of a list
     told = redact_error({"message": job.message[:LONGEST_LINE]}, job.payload_class) or {}
     return told["message"]
 

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from workers.models import QuarantinedJob
 from workers.privacy.classes import handling_of
-from workers.privacy.redact import REDACTED, redact_error, scrub_value
+from workers.privacy.errors import tell_error
+from workers.privacy.redact import REDACTED, scrub_value
 from workers.privacy.seal import MissingKey, keyring
 from workers.quarantine.arguments import describe_arguments
 from workers.store import Operation, Store
@@ -103,7 +104,7 @@ def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]
         "downstream": operation.downstream,
         "held_back_by": operation.held_back_by,
         "result": None,
-        "error": _capped_error(redact_error(operation.error, operation.payload_class)),
+        "error": _capped_error(tell_error(operation.error, operation.payload_class, operation.id)),
         "unknown": {"args_text": "not kept after the job has ended"},
     }
     if operation.status in ("pending", "running"):
@@ -161,9 +162,7 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "refused_by": None,
         "ordering_key": None,
         "result": None,
-        "error": redact_error(
-            {"type": job.error_type, "message": job.message, "traceback": job.traceback}, job.payload_class
-        ),
+        "error": job.tell_error(),
         "unknown": {
             "lost_count": "the operation's record has expired",
             "cost_ms": "the operation's record has expired",

@@ -65,7 +65,7 @@ async function refresh(quiet = false) {
 
 /** @param {{all: any, some: any}} data */
 function take({ all, some }) {
-  shown = { causes: all.causes, count: some.count, all: all.count, bytes: all.bytes, oldest: all.oldest_at_ms, next: some.next_before };
+  shown = { causes: all.causes, unsearched: all.unsearched || 0, count: some.count, all: all.count, bytes: all.bytes, oldest: all.oldest_at_ms, next: some.next_before };
   jobs = some.jobs;
   if (!current && jobs.length) current = jobs[0].id;
   drawFacts();
@@ -91,7 +91,7 @@ function drawFacts() {
 
 function drawCauses() {
   const trends = new Map((live.frame?.quarantine?.causes || []).map((c) => [c.fingerprint, c]));
-  const key = JSON.stringify([shown.causes, filter.cause, [...trends.values()]]);
+  const key = JSON.stringify([shown.causes, shown.unsearched, filter.cause, filter.search, [...trends.values()]]);
   swap(causesNode, key, () => [
     h("div", { class: "panehead" }, h("b", { class: "ink" }, plural(shown.causes.length, "cause")), h("span", { class: "quiet" }, "by count"),
       filter.cause ? h("button", { type: "button", class: "plain end", onclick: () => choose("") }, "all causes") : null),
@@ -102,9 +102,9 @@ function drawCauses() {
         h("span", {}, h("span", { class: "label" }, reasonWord(c.label)), h("br"), h("span", { class: "ink" }, c.task || "no task name"), seen && seen.label !== c.label ? h("div", { class: "said", title: seen.label }, String(seen.label).replace(`${c.label}: `, "")) : h("br"), h("span", { class: "quiet" }, `${clock(c.first_at_ms)} to ${clock(c.last_at_ms)}`)),
         h("span", { class: "trend" }, trendWord(seen?.trend)));
     }),
-    h("p", { class: "quiet part causes-note" }, shown.causes.length ? "Jobs are grouped by error type, the project's own last frame and the message with its numbers taken out." : filter.search ? "Nothing held matches." : "Nothing is held. Jobs come here when they fail for good, kill their worker too often, outlive their time limit or cannot be read.")]);
-  const note = $(".causes-note", causesNode);
-  note.style.padding = "14px 16px 0 24px";
+    h("p", { class: "quiet part causes-note" }, shown.causes.length ? "Jobs are grouped by error type, the project's own last frame and the message with its numbers taken out." : filter.search ? "Nothing held matches." : "Nothing is held. Jobs come here when they fail for good, kill their worker too often, outlive their time limit or cannot be read."),
+    filter.search ? h("p", { class: "quiet part causes-note", "data-searched": true }, `Searched: task, error type, arguments as they are shown, the beginning of the id, and error texts of public and internal jobs. ${shown.unsearched ? `Not searched: the error texts of ${plural(shown.unsearched, "personal or secret job")} here.` : "No personal or secret job is here."}`) : null]);
+  for (const note of causesNode.querySelectorAll(".causes-note")) /** @type {HTMLElement} */ (note).style.padding = "14px 16px 0 24px";
 }
 
 /** @param {string} label */

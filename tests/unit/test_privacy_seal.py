@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import pickle
+from typing import ClassVar
 
 import pytest
 from celery import Celery
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from config.env import WrongSetting, read_environment
 from workers import install
+from workers.privacy.errors import open_error, seal_error, sealed_of, tell_error
 from workers.privacy.seal import ENV, Keyring, MissingKey, NotAuthentic, id_of, key_id_of, parse_keys
 
 OLD, NEW = bytes(range(32)), bytes(range(1, 33))
@@ -89,3 +91,37 @@ def test_keys_are_read_in_their_order() -> None:
     assert parse_keys("") == []
     made = base64.urlsafe_b64encode(os.urandom(32)).decode()
     assert len(parse_keys(made)) == 1
+
+
+class TestErrors:
+    """What a failure said, sealed where its class withholds the words."""
+
+    ERROR: ClassVar[dict[str, str]] = {"type": "app.Broken", "message": "no \ud800 é", "traceback": "at\nb"}
+
+    def test_withheld_words_are_sealed_for_one_operation(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(ENV, text_of(NEW))
+        for payload_class in ("personal", "secret", "a word that nobody knows"):
+            sealed = seal_error(self.ERROR, payload_class, "one")
+            assert (sealed["type"], sealed["message"], sealed["traceback"]) == ("app.Broken", "", "")
+            assert open_error(sealed, "one") == self.ERROR
+            with pytest.raises(NotAuthentic):
+                open_error(sealed, "two")
+        assert tell_error(sealed, "personal", "two") == {
+            "type": "app.Broken",
+            "message": "redacted",
+            "traceback": "",
+        }
+
+    def test_words_that_are_told_and_installations_without_keys_stay_as_they_are(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv(ENV, text_of(NEW))
+        assert seal_error(self.ERROR, "internal", "one") is self.ERROR
+        monkeypatch.delenv(ENV)
+        assert seal_error(self.ERROR, "personal", "one") is self.ERROR
+        assert open_error(self.ERROR, "one") == self.ERROR
+
+    def test_an_error_does_not_open_as_a_payload(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(ENV, text_of(NEW))
+        with pytest.raises(NotAuthentic):
+            RING.open(sealed_of(seal_error(self.ERROR, "personal", "one")), "one")

@@ -20,6 +20,7 @@ from workers.loops.retention import forget_payloads
 from workers.models import ApiKey, JournalEntry, QuarantinedJob
 from workers.privacy import seal
 from workers.store import Settlement, Store
+from workers.transport.holdings import Held, note_error
 
 MARK = "MARKED-s3cret"
 BODY = {"task": "drill.echo", "args": [MARK], "kwargs": {}}
@@ -321,6 +322,75 @@ class TestEncryption:
         shown = admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()
         assert shown["args"] is None and self.old_id in shown["unknown"]["arguments"]
 
+    def test_what_a_personal_failure_said_is_ciphertext_too(self, api, admin_api, gate):
+        op_id, other = submit(api, payload_class="personal"), submit(api, payload_class="personal")
+        end(gate, "failed", message=f"no account of {MARK}")
+        Recorder(gate).tick()
+        row = QuarantinedJob.objects.get(op_id=op_id)
+        assert (row.message, row.traceback, row.words_key_id) == ("", "", self.old_id)
+        assert MARK.encode() not in bytes(row.words_sealed)
+        shown = api.get(f"/quarantine/{op_id}").json()
+        assert (shown["error_type"], shown["message"]) == ("app.Broken", "redacted")
+        assert api.get("/quarantine").json()["jobs"][0]["message"] == "redacted"
+        told = admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()
+        assert told["error"]["message"] == f"no account of {MARK}" and MARK in told["error"]["traceback"]
+        # What is not searched is said, and the causes are told apart by what may be told.
+        found = api.get("/quarantine?search=account").json()
+        assert (found["count"], found["unsearched"]) == (0, 2)
+        assert QuarantinedJob.objects.get(op_id=other).fingerprint == row.fingerprint
+        self.patch.setenv(seal.ENV, self.second)
+        shown = admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()
+        assert shown["error"] is None and self.old_id in shown["unknown"]["error"]
+        assert api.get(f"/quarantine/{op_id}").json()["message"] == "redacted"
+
+    def test_an_error_that_its_worker_encrypted_is_kept_and_told_as_its_class_allows(
+        self, api, admin_api, gate
+    ):
+        op_id = submit(api, payload_class="personal")
+        (job,) = gate.claim("w1@host", ["normal"], 1)
+        trace = f'Traceback\n  File "/srv/app/a.py", line 3, in charge\n    raise\napp.Broken: {MARK}'
+        held = Held(job.id, job.epoch, "normal", "t", 1, 3, 0, "tag", payload_class="personal")
+        note_error(held, "app.Broken", f"no {MARK}", trace)
+        assert MARK not in json.dumps(held.error)
+        gate.settle([Settlement(job.id, job.epoch, "failed", run_ms=1, error=held.error)])
+        assert MARK not in str(gate.client.hgetall(f"{gate.root}ops"))
+        places = api.get(f"/jobs/{op_id}").json()["error"]
+        assert (places["type"], places["message"]) == ("app.Broken", "redacted")
+        assert places["traceback"].strip() == 'File "/srv/app/a.py", line 3, in charge'
+        assert (
+            admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()["error"]["message"]
+            == f"no {MARK}"
+        )
+        # A monitor without the key keeps what it cannot read.
+        self.patch.setenv(seal.ENV, self.second)
+        Recorder(gate).tick()
+        row = QuarantinedJob.objects.get(op_id=op_id)
+        assert (row.message, row.words_key_id) == ("", self.old_id)
+        assert api.get(f"/jobs/{op_id}").json()["error"]["message"] == "redacted"
+        self.patch.setenv(seal.ENV, self.first)
+        assert (
+            admin_api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()["error"]["message"]
+            == f"no {MARK}"
+        )
+
+    def test_error_texts_of_before_are_encrypted_by_rekey(self, api, gate, capsys):
+        self.patch.delenv(seal.ENV)
+        op_id = submit(api, payload_class="personal")
+        internal = submit(api)
+        fail(gate)
+        assert QuarantinedJob.objects.get(op_id=op_id).message == MARK  # as its payload is, without a key
+        self.patch.setenv(seal.ENV, self.first)
+        call_command("privacy", "rekey")
+        assert "1 error texts renewed" in capsys.readouterr().out
+        row = QuarantinedJob.objects.get(op_id=op_id)
+        assert (row.message, row.traceback, row.words_key_id) == ("", "", self.old_id)
+        assert QuarantinedJob.objects.get(op_id=internal).message == MARK
+        self.patch.setenv(seal.ENV, f"{self.second},{self.first}")
+        call_command("privacy", "rekey")
+        assert "1 error texts renewed" in capsys.readouterr().out
+        self.patch.setenv(seal.ENV, self.second)
+        assert api.post(f"/jobs/{op_id}/reveal", {"reason": "r"}).json()["error"]["message"] == MARK
+
     def test_secret_is_refused_without_a_key(self, api, gate):
         self.patch.delenv(seal.ENV)
         answer = api.post("/jobs", {**BODY, "payload_class": "secret"})
@@ -337,7 +407,10 @@ class TestEncryption:
         assert f"encrypted with key {self.new_id}; also opens {self.old_id}" in said
         assert f"2 still need key {self.old_id}" in said
         call_command("privacy", "rekey")
-        assert f"key {self.new_id}: 1 in Redis, 1 in quarantine renewed" in capsys.readouterr().out
+        assert (
+            f"key {self.new_id}: 1 in Redis, 1 in quarantine, 0 error texts renewed"
+            in capsys.readouterr().out
+        )
         self.patch.setenv(seal.ENV, self.second)
         call_command("doctor")
         assert self.old_id not in capsys.readouterr().out

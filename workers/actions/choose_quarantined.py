@@ -71,7 +71,7 @@ def choose_held(
     held = list(
         jobs.filter(state=QuarantinedJob.HELD)
         .select_for_update()
-        .defer("payload", "traceback")
+        .defer("payload", "traceback", "words_sealed")
         .order_by("quarantined_at_ms", "id")[:MOST]
     )
     missed = len(set(ids)) - len(held) if ids is not None else 0

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ..models import QuarantinedJob
 from ..privacy.classes import DEFAULT_CLASS, handling_of
+from ..privacy.errors import open_error
 from ..privacy.seal import keyring
 from ..quarantine.arguments import read_arguments
 from ..store import Store
@@ -63,10 +64,14 @@ def execute(
         if why:
             unknown["result"] = why
     error = None
-    if job is not None:
-        error = {"type": job.error_type, "message": job.message, "traceback": job.traceback}
-    elif operation is not None:
-        error = operation.error
+    try:
+        if job is not None:
+            message, trace = job.read_words()
+            error = {"type": job.error_type, "message": message, "traceback": trace}
+        elif operation is not None and operation.error:
+            error = open_error(operation.error, operation_id)
+    except ValueError as fault:
+        unknown["error"] = str(fault)
     data = {
         "operation_id": operation_id,
         **about,

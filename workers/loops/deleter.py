@@ -20,6 +20,7 @@ from ..actions.delete_payloads import VERB, show_deletion
 from ..actions.journal import write_entry
 from ..actions.results import forget_result
 from ..models import Deletion, QuarantinedJob, ReplayItem
+from ..models.quarantined_job import NO_WORDS
 from ..states import TERMINAL
 from ..store import Store
 from .replayer import settle
@@ -124,7 +125,8 @@ class Deleter:
         rows = QuarantinedJob.objects.filter(pk__gt=current.after_pk).exclude(tags=[], payload_gone="")
         if deletion.tenant:
             rows = QuarantinedJob.objects.filter(pk__gt=current.after_pk, tenant=deletion.tenant)
-        page = list(rows.order_by("pk").defer("payload", "traceback", "message", "args_text")[:ROWS])
+        wide = ("payload", "words_sealed", "traceback", "message", "args_text")
+        page = list(rows.order_by("pk").defer(*wide)[:ROWS])
         current.after_pk = page[-1].pk if len(page) == ROWS else None
         mark = f"deletion {deletion.pk}"
         chosen = []
@@ -148,10 +150,9 @@ class Deleter:
             payload=b"",
             payload_gone=mark,
             args_text="",
-            message="",
-            traceback="",
             tags=[],
             bytes=0,
+            **NO_WORDS,
         )
         current.found += len(keys)
         current.tally["quarantine"] += len(keys)

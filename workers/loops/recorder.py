@@ -11,6 +11,7 @@ from django.db.models import Count, Sum
 
 from ..models import JournalEntry, QuarantinedJob
 from ..privacy.classes import handling_of
+from ..privacy.errors import open_words, seal_words
 from ..privacy.redact import scrub_text
 from ..privacy.seal import key_id_of
 from ..quarantine.arguments import describe_arguments, storable
@@ -85,12 +86,30 @@ def to_bare_row(record: QuarantinedRecord, fault: Exception) -> QuarantinedJob:
 
 def to_row(record: QuarantinedRecord) -> QuarantinedJob:
     """A row of it; a secret payload is not copied in clear."""
-    message = storable(scrub_text(record.message))
-    traceback = storable(scrub_text(record.traceback[-TRACEBACK_CHARS:]))
+    told = handling_of(record.payload_class).error_text
+    message, traceback, sealed = record.message, record.traceback, record.words_sealed
+    if sealed:
+        try:
+            message, traceback = open_words(sealed, record.id)
+        except ValueError as fault:
+            log.warning("the error of %s is kept as it is: %s", record.id, fault)
+    message = storable(scrub_text(message))
+    traceback = storable(scrub_text(traceback[-TRACEBACK_CHARS:]))
     payload, gone = record.payload, ""
     key_id = key_id_of(payload) or ""
     if handling_of(record.payload_class).needs_encryption and not key_id:
         payload, gone = b"", "a secret payload is not kept in clear"
+    # A cause is made of what may be told: the digest of a short text could be guessed.
+    cause = record.fingerprint or fingerprint(
+        reason=record.reason,
+        error_type=record.error_type,
+        message=message if told else "",
+        traceback=traceback,
+        task=record.task,
+    )
+    words = seal_words(message, traceback, payload_class=record.payload_class, op_id=record.id) or sealed
+    if words:
+        message = traceback = ""
     return QuarantinedJob(
         op_id=record.id,
         task=storable(record.task)[:255],
@@ -100,6 +119,8 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
         error_type=storable(record.error_type)[:255],
         message=message[:MESSAGE_CHARS],
         traceback=traceback,
+        words_sealed=words,
+        words_key_id=(key_id_of(words) or "")[:8],
         payload=payload,
         payload_class=record.payload_class,
         payload_gone=gone,
@@ -110,19 +131,12 @@ def to_row(record: QuarantinedRecord) -> QuarantinedJob:
         deliveries=record.deliveries,
         times=record.times,
         quarantined_at_ms=record.quarantined_at_ms,
-        fingerprint=record.fingerprint
-        or fingerprint(
-            reason=record.reason,
-            error_type=record.error_type,
-            message=message,
-            traceback=traceback,
-            task=record.task,
-        ),
+        fingerprint=cause,
         replay_of=record.replay_of or "",
         replay_until_at_ms=record.replay_until_at_ms,
         worker=storable(record.worker or "")[:255],
         epoch=record.epoch,
-        bytes=len(payload) + len(record.traceback) + len(record.message),
+        bytes=len(payload) + len(words) + len(traceback) + len(message),
     )
 
 

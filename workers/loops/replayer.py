@@ -75,7 +75,7 @@ class Replayer:
         items = list(
             batch.items.filter(state=ReplayItem.PENDING)
             .select_related("job")
-            .defer("job__traceback")[: max(count, 1)]
+            .defer("job__traceback", "job__words_sealed")[: max(count, 1)]
         )
         if not items:
             self._finish(batch, ReplayBatch.DONE, "")

@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from ..actions.journal import REFUSED
 from ..models import Alert, JournalEntry, QuarantinedJob, ReplayBatch, Transition
+from ..models.quarantined_job import NO_WORDS
 from ..privacy.classes import RULES
 from ..store import Store
 from .recorder import drop
@@ -39,7 +40,7 @@ def forget_payloads(now_ms: int) -> int:
         for start in range(0, len(keys), 500):
             rows = QuarantinedJob.objects.filter(pk__in=keys[start : start + 500])
             rows.filter(state=QuarantinedJob.HELD).update(state=QuarantinedJob.DISCARDED)
-            rows.update(payload=b"", payload_gone=why, args_text="", message="", traceback="")
+            rows.update(payload=b"", payload_gone=why, args_text="", **NO_WORDS)
         forgotten += len(keys)
     return forgotten
 

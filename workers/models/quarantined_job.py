@@ -1,8 +1,15 @@
 """Which jobs are held, and what is known of each?"""
 
+from typing import Any, Final
+
 from django.db import models
 
 from ..privacy.classes import DEFAULT_CLASS
+from ..privacy.errors import open_words
+from ..privacy.redact import REDACTED, redact_error
+
+#: What is written over the words of a failure that are no longer kept.
+NO_WORDS: Final[dict[str, Any]] = {"message": "", "traceback": "", "words_sealed": b"", "words_key_id": ""}
 
 
 class QuarantinedJob(models.Model):
@@ -18,6 +25,9 @@ class QuarantinedJob(models.Model):
     error_type = models.CharField(max_length=255, blank=True)
     message = models.TextField(blank=True)
     traceback = models.TextField(blank=True)
+    # Message and traceback together, encrypted, where their class withholds them: then the two are empty.
+    words_sealed = models.BinaryField(default=bytes)
+    words_key_id = models.CharField(max_length=8, blank=True, default="")
     payload = models.BinaryField(default=bytes)  # as it was sent; never unpickled
     payload_class = models.CharField(max_length=10, default=DEFAULT_CLASS)
     key_id = models.CharField(max_length=8, blank=True, default="", db_index=True)  # "": in clear
@@ -62,6 +72,25 @@ class QuarantinedJob(models.Model):
             ),
             models.Index(fields=["state"], name="quarantine_state"),  # in the order of the pages
         ]
+
+    def read_words(self) -> tuple[str, str]:
+        """Message and traceback.
+
+        Raises:
+            ValueError: they cannot be decrypted here; the message says which key it needs.
+        """
+        if not self.words_key_id:
+            return self.message, self.traceback
+        return open_words(bytes(self.words_sealed), self.op_id)
+
+    def tell_error(self) -> dict[str, str]:
+        """The failure as it may be told unasked; no words where they cannot be decrypted here."""
+        try:
+            message, traceback = self.read_words()
+        except ValueError:
+            message, traceback = REDACTED, ""
+        error = {"type": self.error_type, "message": message, "traceback": traceback}
+        return redact_error(error, self.payload_class) or error
 
     @property
     def deletion(self) -> str | None:

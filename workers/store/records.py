@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..privacy.classes import DEFAULT_CLASS
+from ..privacy.errors import sealed_of
 from .offers import WAITING_STATES, status_of
 
 
@@ -73,6 +74,7 @@ class QuarantinedRecord:
     fingerprint: str | None = None
     tags: tuple[str, ...] = field(default=())
     payload_class: str = DEFAULT_CLASS
+    words_sealed: bytes = b""  # message and traceback, where their class withholds them
 
 
 def _times(row: dict[str, Any]) -> dict[str, int | None]:
@@ -149,6 +151,7 @@ def parse_quarantined(op_id: str, row: dict[str, Any], payload: bytes, at_ms: in
         error_type=error.get("type", ""),
         message=error.get("message", ""),
         traceback=error.get("traceback", ""),
+        words_sealed=sealed_of(error),
         payload=payload,
         attempts=row.get("at", 0),
         deliveries=row.get("dl", 0),

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..exceptions import StoreUnavailable
 from ..privacy.classes import DEFAULT_CLASS, SECRET
+from ..privacy.errors import seal_error
 from ..privacy.redact import redact_error, scrub_text
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Settlement, Store
@@ -86,14 +87,16 @@ class Held:
 def note_error(held: Held, kind: str, message: str, traceback: str = "") -> None:
     """Keeps what a person needs of a failure, capped and without values that a name gives away.
 
-    Of a secret payload's failure no word that could be its own is kept.
+    Of a secret payload's failure no word that could be its own is kept; a personal one's are encrypted.
     """
     error = {
         "type": kind[:200],
         "message": scrub_text(message[:MAX_MESSAGE]),
         "traceback": scrub_text(cut_middle(traceback)),
     }
-    held.error = redact_error(error, SECRET) if held.payload_class == SECRET else error
+    if held.payload_class == SECRET:
+        error = redact_error(error, SECRET) or error
+    held.error = seal_error(error, held.payload_class, held.id)
 
 
 def cut_middle(traceback: str) -> str:

@@ -46,14 +46,15 @@ class Command(VerbCommand):
         data = rekey_payloads.execute(actor, store=open_gate(), reason=options["reason"]).data
         done = data["changed"]
         self.stdout.write(
-            f"key {data['key']}: {done['redis']} in Redis, {done['quarantine']} in quarantine renewed"
+            f"key {data['key']}: {done['redis']} in Redis, {done['quarantine']} in quarantine, "
+            f"{done['errors']} error texts renewed"
         )
         for place, counts in data["left"].items():
             for key, number in sorted(counts.items()):
                 if key != data["key"]:
-                    self.stdout.write(
-                        f"{number} in {place} still {'in clear' if key == 'in clear' else f'need {key}'}"
-                    )
+                    where = "error texts" if place == "errors" else place
+                    need = "in clear" if key == "in clear" else f"need {key}"
+                    self.stdout.write(f"{number} in {where} still {need}")
 
     def _receipts(self, options: dict[str, Any]) -> None:
         for row in Deletion.objects.all()[:100]:
