@@ -50,7 +50,8 @@ function drawFiring(frame, state) {
   swap($("[data-facts]"), `${frame.alerts?.firing} ${rules.length}`, () => [h("span", {}, items.length ? `${plural(items.length, "alert")} firing` : "none firing"), h("span", {}, `${plural(rules.filter((r) => r.enabled).length, "rule")} on`)]);
   swap(firingNode, JSON.stringify([items.map((a) => [a.id, a.acknowledged_by, a.snoozed_until_at_ms, a.now]), state, second]), () => (items.length ? items.map((a) => {
     const over = a.severity === "critical";
-    const off = (extra) => (why || extra || state !== "live" ? { "aria-disabled": "true", title: why || extra || "not possible without a live frame" } : {});
+    const unwritten = isKnown(a.id) ? "" : "the database has not answered: this alert is not written down yet";
+    const off = (extra) => (why || extra || unwritten || state !== "live" ? { "aria-disabled": "true", title: why || unwritten || extra || "not possible without a live frame" } : {});
     return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, a.now === undefined || a.now === null ? "now unknown" : `now ${measured(a.measure, a.now)}`, h("span", { class: "quiet" }, `, fired at ${measured(a.measure, a.value)}`)),
       h("span", { class: "quiet" }, `fired ${clock(a.fired_at_ms)}, ${duration(Math.floor((frame.at_ms - a.fired_at_ms) / 1000) * 1000)} ago; ${a.acknowledged_by ? `acknowledged by ${a.acknowledged_by}` : "nobody has acknowledged it"}${isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `; snoozed until ${clock(a.snoozed_until_at_ms)}` : ""}`),
       h("div", { class: "joined small" }, h("button", { type: "button", ...off(a.acknowledged_by ? `already acknowledged by ${a.acknowledged_by}` : ""), onclick: () => acknowledge(a) }, "Acknowledge"), h("button", { type: "button", ...off(""), onclick: () => snooze(a) }, "Snooze"),
@@ -60,13 +61,13 @@ function drawFiring(frame, state) {
 
 /** @param {any} a */
 async function acknowledge(a) {
-  if (why || a.acknowledged_by) return;
+  if (why || a.acknowledged_by || !isKnown(a.id)) return;
   try { await post(`/alerts/${a.id}/acknowledge`, {}); say("Acknowledged."); loadHistory(); } catch (error) { say(/** @type {Error} */ (error).message); }
 }
 
 /** @param {any} a */
 function snooze(a) {
-  if (why) return;
+  if (why || !isKnown(a.id)) return;
   let minutes = 30;
   const dialog = ask({
     title: `Snooze "${a.rule}"?`, lead: "It keeps firing on these pages; nobody is told again until the time is over.",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 
 from workers.alerts.delivery import Delivered, Message
+from workers.alerts.ledger import MOST
 from workers.loops.alerter import Alerter, record_delivery
+from workers.loops.facts import alert_item
+from workers.loops.frame import DatabaseFacts, alerts_part
 from workers.models import Alert, AlertDelivery, AlertRule
 
 pytestmark = pytest.mark.database
@@ -45,7 +50,9 @@ class Bench:
         self.age_ms = round(age_s * 1000)
         for _ in range(seconds):
             self.at_ms += 1000
+            self.alerter.read()
             self.alerter.tick()
+            self.alerter.write()
 
 
 @pytest.fixture
@@ -121,3 +128,116 @@ def test_a_delivery_is_kept_without_what_opens_the_target(bench: Bench) -> None:
     kept = AlertDelivery.objects.get()
     assert (kept.target, kept.ok) == ("json://hooks.example/…", False)
     assert "secret" not in str(kept.__dict__)
+
+
+class Away:
+    """A database that answers nothing, as Django tells it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.patch = monkeypatch
+
+    def begin(self) -> None:
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OperationalError("the server is gone")
+
+        self.patch.setattr(connection, "cursor", refuse)
+        self.patch.setattr(connection, "chunked_cursor", refuse)
+
+    def end(self) -> None:
+        self.patch.undo()
+
+
+@pytest.fixture
+def away() -> Iterator[Away]:
+    with pytest.MonkeyPatch.context() as patch:
+        yield Away(patch)
+
+
+def test_an_alert_fires_tells_and_clears_while_the_database_is_away_and_is_written_down_after(
+    bench: Bench, away: Away
+) -> None:
+    bench.play(2, age_s=1)
+    away.begin()
+    bench.play(20, age_s=40)
+    bench.play(1, age_s=70)
+    assert [message.kind for message in bench.posted] == ["fired"]
+    fired_at_ms = bench.posted[0].alert.fired_at_ms
+    bench.alerter.note_delivered(Delivered(bench.posted[0], True, "fired: delivered"))
+    shown = bench.alerter.amend(DatabaseFacts(unknown="the database has not answered"))
+    (item,) = shown.alerts
+    assert (item["id"], item["rule"], item["peak"], item["fired_at_ms"]) == (
+        None,
+        "normal-age",
+        70.0,
+        fired_at_ms,
+    )
+    assert alerts_part(shown, [], {})["firing"] == 1
+    bench.play(30, age_s=1)
+    assert [message.kind for message in bench.posted] == ["fired", "cleared"]
+    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), [], {})["firing"] == 0
+    away.end()
+    assert Alert.objects.count() == 0
+    bench.play(1, age_s=1)
+    alert = Alert.objects.get()
+    assert (alert.fired_at_ms, alert.value, alert.peak) == (fired_at_ms, 40.0, 70.0)
+    assert alert.cleared_at_ms == fired_at_ms + 16_000
+    assert [(row.ok, row.detail) for row in alert.deliveries.all()] == [(True, "fired: delivered")]
+    assert bench.alerter.ledger.head() is None
+    bench.play(10, age_s=40)  # and the next one is an alert of its own
+    assert Alert.objects.count() == 2
+
+
+def test_an_alert_that_was_open_before_stays_shown_and_clears_without_the_database(
+    bench: Bench, away: Away
+) -> None:
+    bench.play(10, age_s=40)
+    known = DatabaseFacts(alerts=[alert_item(Alert.objects.get())])
+    assert bench.alerter.amend(known).alerts[0]["id"] == Alert.objects.get().pk
+    away.begin()
+    gone = DatabaseFacts(unknown="the database has not answered")
+    assert [item["rule"] for item in bench.alerter.amend(gone).alerts] == ["normal-age"]
+    bench.play(2, age_s=1)
+    assert bench.alerter.amend(gone).alerts == []
+    away.end()
+    bench.play(1, age_s=1)
+    assert Alert.objects.get().cleared_at_ms == bench.at_ms - 2000
+
+
+def test_an_alert_keeps_its_place_between_its_record_and_the_next_reading(bench: Bench) -> None:
+    bench.play(10, age_s=40)
+    before = DatabaseFacts()  # read before it fired
+    assert [item["rule"] for item in bench.alerter.amend(before).alerts] == ["normal-age"]
+    bench.play(1, age_s=1)
+    after = DatabaseFacts(alerts=[alert_item(Alert.objects.get())])  # read before it cleared
+    assert bench.alerter.amend(after).alerts == []
+
+
+def test_a_monitor_that_never_read_a_rule_says_that_it_does_not_know(bench: Bench, away: Away) -> None:
+    away.begin()
+    bench.play(20, age_s=40)
+    assert bench.posted == []
+    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), [], {})["firing"] is None
+
+
+def test_what_waits_is_bounded_and_keeps_what_fired_and_cleared(bench: Bench, away: Away) -> None:
+    bench.play(1, age_s=1)
+    away.begin()
+    for _ in range(3):
+        bench.play(60, age_s=40)
+        for n in range(1000):
+            bench.alerter.note_delivered(Delivered(bench.posted[-1], False, f"fired: {n}"))
+        bench.play(1, age_s=1)
+    assert len(bench.alerter.ledger.waiting()) <= MOST
+    assert bench.alerter.ledger.dropped > 900
+    away.end()
+    bench.play(1, age_s=1)
+    assert Alert.objects.filter(cleared_at_ms__isnull=False).count() == 3
+
+
+def test_who_leads_again_goes_on_with_what_another_wrote(bench: Bench) -> None:
+    bench.play(10, age_s=40)
+    Alert.objects.update(cleared_at_ms=bench.at_ms)  # by the other one
+    bench.alerter._read_at -= 60
+    bench.play(1, age_s=20)
+    bench.play(8, age_s=40)
+    assert Alert.objects.filter(cleared_at_ms=None).count() == 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 
 from workers.alerts.delivery import Courier, Delivered, Message, redact, with_timeouts
+from workers.alerts.rules import AlertKey
 
-MESSAGE = Message(1, "json://user:secret@hooks.example/path?token=x", "title", "body", "fired")
+TARGET = "json://user:secret@hooks.example/path?token=x"
+MESSAGE = Message(AlertKey(1, "normal", 0), TARGET, "title", "body", "fired")
 
 
 class Outbox:

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from .rules import AlertKey
+
 log = logging.getLogger("sluicegate.alerts")
 logging.getLogger("apprise").setLevel(logging.ERROR)  # each outcome is written down here
 
@@ -21,7 +23,7 @@ CONNECT_S, READ_S = 4, 6  # a target's own timeouts
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    alert_id: int
+    alert: AlertKey
     target: str  # an apprise URL: a secret
     title: str
     body: str

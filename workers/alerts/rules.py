@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 GAP_MS = 5_000  # longer than this between two values, and the for-duration starts anew
 
@@ -17,6 +18,14 @@ class Rule:
     clear_threshold: float
     for_s: float
     severity: str = "warning"
+
+
+class AlertKey(NamedTuple):
+    """Which alert: known before the database has given it a number."""
+
+    rule_id: int
+    queue: str
+    fired_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,7 @@ class DatabaseFacts:
     events: Sequence[Mapping[str, Any]] = ()
     promises: Sequence[Point] = ()  # from before this monitor began to watch
     loss: Mapping[str, Any] | None = None  # the newest loss of Redis's data, of the last 24 h
+    alerts_known: bool = False  # by the alerter itself, though nothing could be read
     unknown: str = ""  # why, while nothing could be read
     health: Mapping[str, Any] = field(default_factory=dict)  # DatabaseHealth.current()
 
@@ -679,14 +680,15 @@ def alerts_part(
     facts: DatabaseFacts, rows: Sequence[Mapping[str, Any]], held: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Open alerts, each with what its measure is `now`: `value` is what it was when it fired."""
+    why = "" if facts.alerts_known else facts.unknown
     part: dict[str, Any] = {
-        "firing": None if facts.unknown else len(facts.alerts),
+        "firing": None if why else len(facts.alerts),
         "items": [{**item, "now": value_now(item, rows, held)} for item in facts.alerts],
         "last_at_ms": facts.last_alert_at_ms,
     }
     unknown = {}
-    if facts.unknown:
-        unknown["firing"] = facts.unknown
+    if why:
+        unknown["firing"] = why
     if part["last_at_ms"] is None:
         unknown["last_at_ms"] = facts.unknown or "none has fired"
     return {**part, "unknown": unknown} if unknown else part

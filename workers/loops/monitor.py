@@ -38,6 +38,7 @@ from .skeleton import Loop, LoopThread
 log = logging.getLogger("sluicegate.monitor")
 
 STOP_WITHIN_S = 2.5
+LAST_RECORDS_S = 0.5  # for what alerts did and is not written down
 
 
 class Monitor:
@@ -56,7 +57,7 @@ class Monitor:
             store,
             installation=installation,
             broadcast=self.broadcast.send,
-            facts=self.facts.current,
+            facts=lambda: self.alerter.amend(self.facts.current()),
             listeners=(self.historian.hear,),
             wish=wish,
             compare=self.losses.compare,
@@ -98,7 +99,9 @@ class Monitor:
             Loop(
                 "modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1
             ),
+            Loop("rules", alerter.INTERVAL_S, self.alerter.read, burst=1),
             Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1),
+            Loop("alert records", alerter.WRITE_S, self.alerter.write, burst=1, leader_only=False),
             Loop("publisher", publisher.INTERVAL_S, publisher.Publisher(store).tick, burst=1),
             Loop("deleter", deleter.INTERVAL_S, deleter.Deleter(store).tick, burst=1),
             Loop("retention", retention.INTERVAL_S, retention.Retention(store).tick, burst=1),
@@ -128,6 +131,9 @@ class Monitor:
             thread.join(max(0.0, deadline - time.monotonic()))
         self.leadership.release()
         self.alerter.courier.close()
+        last = threading.Thread(target=self.alerter.write, name="monitor-last-records", daemon=True)
+        last.start()
+        last.join(LAST_RECORDS_S)
         self.broadcast.close()
         late = [thread.loop.name for thread in threads if thread.is_alive()]
         log.info("monitor stopped%s", f"; did not wait for {', '.join(late)}" if late else "")
