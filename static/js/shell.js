@@ -2,6 +2,7 @@
 import { $, $$, h, s, setAttr, setText, swap } from "./dom.js";
 import { bind, commands, keysAreOff, toggleKeys } from "./keys.js";
 import { live } from "./live.js";
+import { fit, startPageMenu } from "./pagemenu.js";
 import { say } from "./say.js";
 import { shape } from "./shapes.js";
 import { toggleTheme } from "./theme.js";
@@ -16,6 +17,7 @@ const PAGES = [
 export function startShell(own = {}) {
   const page = document.body.dataset.page;
   for (const link of $$("[data-nav]")) if (link.dataset.nav === page) link.setAttribute("aria-current", "page");
+  startPageMenu();
   for (const item of $$("[data-legend]")) item.prepend(item.dataset.legend === "flow" ? flowKey() : shape(item.dataset.legend || "ring"));
   for (const button of $$("[data-open]")) button.addEventListener("click", () => openNamed(button));
   for (const [letter, label, path] of PAGES) bind({ keys: `G ${letter}`, label, group: "Go to", run: () => { location.href = path; } });
@@ -40,16 +42,12 @@ function flowKey() {
 function openNamed(button) {
   if (button.dataset.open === "palette") openPalette();
   else if (button.dataset.open === "keys") openKeys();
-  else {
-    const more = $("[data-more]");
-    more.hidden = !more.hidden;
-    button.setAttribute("aria-expanded", more.hidden ? "false" : "true");
-  }
 }
 
 let lastState = "";
 let lastSeq = -1;
 let bar = 0;
+let lastWide = "";
 
 function showLive() {
   const state = live.state();
@@ -87,11 +85,14 @@ function showLive() {
 /** @param {import("./frame.js").Frame} frame */
 function showCounts(frame) {
   const held = frame.quarantine?.count;
+  const wide = `${held} ${frame.alerts?.firing}`;
   for (const node of $$('[data-count="quarantine"]')) setText(node, held ? count(held) : "");
   const firing = frame.alerts?.firing || 0;
   for (const node of $$('[data-count="alerts"]')) setText(node, firing ? count(firing) : "");
   const worst = worstAlert(frame);
   for (const node of $$("[data-alert-shape]")) swap(node, firing ? worst : "", () => (firing ? [shape(worst)] : []));
+  if (wide !== lastWide) fit();
+  lastWide = wide;
 }
 
 /** The shape of the worst firing alert: a page is over, the rest is guard. @param {import("./frame.js").Frame} frame */

@@ -209,7 +209,7 @@ function drawDetail() {
     h("div", { class: "detail-cols" },
       h("div", {},
         part("Error", reasonWord(d.reason), h("p", { class: "mono ink" }, h("b", {}, d.error_type || "no type"), d.message ? `: ${d.message}` : ""), h("br"), trace(d.traceback)),
-        part("Is it over?", `the task first, then all runs of queue ${d.queue} a minute, last hour; failed part outlined`, taskNode(d), overNode(d))),
+        part("Is it over?", `this cause and its task first, then all runs of queue ${d.queue} a minute, last hour; failed part outlined`, taskNode(d), overNode(d))),
       h("div", {},
         part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, redactedArguments(d.args_text, d.payload?.gone || "not readable as text"), revealNode(d)),
         part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["class", d.payload_class], ["tags", (d.tags || []).join(", ") || null], ["attempts", `${count(d.attempts)}, ${plural(d.deliveries, "delivery", "deliveries")}`], ["quarantined", at(d.quarantined_at_ms)],
@@ -255,14 +255,20 @@ function readFrames(text) {
   return out;
 }
 
-/** How often this task failed for good lately: successes are counted by queue, not by task. @param {any} d */
+/** How often this cause, and this task, failed for good lately. A success has no cause and is counted by queue alone. @param {any} d */
 function taskNode(d) {
-  const node = h("p", { class: "ink" }, `${d.task}: reading`);
   const now = live.now();
-  const since = (ms) => get(`/quarantine${query({ task: d.task, state: "all", since_ms: Math.round(now - ms), limit: 1 })}`);
-  Promise.all([since(300e3), since(3600e3)]).then(([five, hour]) => { node.textContent = `${d.task}: ${count(five.count)} quarantined in the last 5\u00a0min, ${count(hour.count)} in the last hour`; },
-    (error) => { node.textContent = `${d.task}: unknown (${error.message})`; });
-  return node;
+  const line = (word, by) => {
+    const node = h("p", { class: "ink" }, `${word}: reading`);
+    const since = (ms) => get(`/quarantine${query({ ...by, state: "all", since_ms: Math.round(now - ms), limit: 1 })}`);
+    Promise.all([since(300e3), since(3600e3)]).then(([five, hour]) => {
+      const last = Math.max(0, ...hour.causes.map((c) => c.last_at_ms));
+      node.textContent = `${word}: ${count(five.count)} quarantined in the last 5\u00a0min, ${count(hour.count)} in the last hour${last ? `, the last one ${duration(Math.max(1000, now - last))} ago` : ""}`;
+    }, (error) => { node.textContent = `${word}: unknown (${error.message})`; });
+    return node;
+  };
+  return h("div", { "data-over": true }, d.fingerprint ? line("this cause", { fingerprint: d.fingerprint }) : null, d.task ? line(d.task, { task: d.task }) : null,
+    h("p", { class: "quiet" }, `A run that succeeds has no cause: successes are counted by queue, for all its tasks together. Failures that were retried are not counted here.`));
 }
 
 /** Runs of the queue a minute over the last hour, with what failed. @param {any} d */

@@ -134,3 +134,46 @@ def test_keys_reach_the_mode_switch_and_escape_leaves_it(room: Room) -> None:
     room.page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     assert room.stack.get("/api/v1/mode")["mode"] == "normal"
+
+
+def test_the_pages_that_do_not_fit_are_in_a_menu_that_works_from_the_keyboard(room: Room) -> None:
+    room.log_in()
+    page = room.page
+    bar, button = page.locator("[data-pagelinks]"), page.locator("[data-pagemenu] button")
+    fits = "node => node.scrollWidth <= node.clientWidth"
+    page.set_viewport_size({"width": 1440, "height": 900})
+    room.open("/audit/")
+    expect(bar.locator("a")).to_have_count(len(PAGES))
+    expect(button).to_be_hidden()
+    assert bar.evaluate(fits)
+    page.set_viewport_size({"width": 1024, "height": 800})
+    expect(button).to_be_visible()
+    assert bar.evaluate(fits)
+    links = page.locator("[data-pagelist] a")
+    assert page.locator(".pages a").count() == len(PAGES)  # none is lost, none twice
+    expect(button).to_have_attribute("data-holds", "current")
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(links.first).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    expect(links.last).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(links.first).to_be_hidden()
+    expect(button).to_be_focused()
+    page.keyboard.press("Enter")
+    page.locator("h1").first.click()
+    expect(links.first).to_be_hidden()
+    button.click()
+    links.filter(has_text="Contracts").click()
+    expect(page.locator("body")).to_have_attribute("data-page", "contracts")
+
+    page.set_viewport_size(PHONE)
+    more, tab = page.locator("[data-more]"), page.locator('[data-open="more"]')
+    expect(more).to_be_hidden()
+    tab.press("Enter")
+    expect(more.locator("a").first).to_be_focused()
+    expect(more.locator('[aria-current="page"]')).to_have_text("Contracts")
+    page.keyboard.press("Escape")
+    expect(more).to_be_hidden()
+    expect(tab).to_be_focused()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
