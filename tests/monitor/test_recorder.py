@@ -8,16 +8,18 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import OperationalError, connection
+from django.utils import timezone
 
 from tests.monitor.conftest import Sampled, fail_jobs, fail_waiting, make_offer
 from workers.exceptions import StoreUnavailable
 from workers.loops.database_health import DatabaseHealth
 from workers.loops.frame import DatabaseFacts
-from workers.loops.recorder import Recorder, enforce_bounds
+from workers.loops.recorder import ONE_ENTRY_S, Recorder, enforce_bounds
 from workers.models import JournalEntry, QuarantinedJob
 from workers.store import Settlement, Store
 
@@ -185,6 +187,12 @@ def test_the_bounds_of_a_quarantine_hold_and_what_was_dropped_is_written_down(ga
     assert QuarantinedJob.objects.count() == 4
     assert enforce_bounds("normal", {"quarantine_max_count": 4, "quarantine_max_bytes": 1}) == 4
     assert enforce_bounds("normal", {}) == 0
+    entry = JournalEntry.objects.get(verb="drop_quarantined")  # one for all of the last minutes
+    assert entry.after == {"dropped": 6}
+    JournalEntry.objects.update(at=timezone.now() - timedelta(seconds=ONE_ENTRY_S + 1))
+    fail_jobs(gate, 2, first=10)
+    Recorder(gate).tick()
+    assert enforce_bounds("normal", {"quarantine_max_count": 1}) == 1
     assert JournalEntry.objects.filter(verb="drop_quarantined").count() == 2
 
 

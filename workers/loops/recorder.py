@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from datetime import timedelta
 from typing import Any
 
 from django.db import DataError, Error, transaction
 from django.db.models import Count, Sum
+from django.utils import timezone
 
 from ..models import JournalEntry, QuarantinedJob
 from ..privacy.classes import handling_of
@@ -27,6 +29,7 @@ INTERVAL_S = 0.5
 BATCH = 100
 MESSAGE_CHARS = 10_000
 TRACEBACK_CHARS = 60_000
+ONE_ENTRY_S = 600  # what a full quarantine drops within this is one entry of the journal
 
 
 class Recorder:
@@ -169,15 +172,30 @@ def drop(queue: str, keys: Iterable[int], *, why: str) -> int:
             QuarantinedJob.objects.filter(
                 pk__in=keys[start : start + 500], state=QuarantinedJob.HELD
             ).delete()
-        JournalEntry.objects.create(
-            actor="monitor",
-            role="admin",
-            via="monitor",
-            verb="drop_quarantined",
-            target=queue[:300],
-            reason=f"the quarantine of {queue} is at its bound: {why}",
-            after={"dropped": len(keys)},
-            outcome="done",
-        )
-    log.warning("%d quarantined jobs of %s dropped: %s", len(keys), queue, why)
+        is_new = note_dropped(queue, len(keys), why)
+    if is_new:
+        log.warning("%d quarantined jobs of %s dropped: %s", len(keys), queue, why)
     return len(keys)
+
+
+def note_dropped(queue: str, count: int, why: str) -> bool:
+    """Adds to the entry of the last minutes, or makes one; whether it made one.
+
+    A quarantine that stays full drops jobs at each step: an entry each would be a hundred thousand a day.
+    """
+    about = {
+        "actor": "monitor",
+        "verb": "drop_quarantined",
+        "target": queue[:300],
+        "reason": f"the quarantine of {queue} is at its bound: {why}",
+    }
+    since = timezone.now() - timedelta(seconds=ONE_ENTRY_S)
+    entry = JournalEntry.objects.filter(**about, at__gte=since).order_by("-pk").first()
+    if entry is None:
+        JournalEntry.objects.create(
+            **about, role="admin", via="monitor", after={"dropped": count}, outcome="done"
+        )
+        return True
+    entry.after = {"dropped": int((entry.after or {}).get("dropped", 0)) + count}
+    entry.save(update_fields=["after"])
+    return False
