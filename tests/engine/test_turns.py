@@ -14,6 +14,7 @@ from kombu.asynchronous import Hub
 from tests.support.servers import RedisServer
 from tests.support.waiting import wait_until
 from workers import install
+from workers.limits.downstream import parse_downstream
 from workers.store import Settlement, Store
 from workers.transport import registry
 
@@ -31,6 +32,31 @@ def test_a_turn_gives_a_slot_back_and_fills_it(store: Store) -> None:
     turn = store.take_turn("w", ["normal"], 1, [Settlement(first.id, first.epoch, "succeeded", 1, 5)])
     assert turn.words == ["settled"]
     assert len(turn.jobs) == 1
+    assert audit.find_faults(store) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts"),
+    [
+        ({"max_in_flight": 1}, {}),
+        ({"max_in_flight_per_task": {"t": 1}}, {}),
+        ({"downstream": "bank"}, {}),
+        ({}, {"downstream": "bank"}),
+        ({}, {"ordering_key": "k"}),
+    ],
+    ids=["queue", "task", "downstream of the queue", "downstream of the task", "ordering key"],
+)
+def test_what_ends_and_begins_in_one_turn_keeps_within_a_limit_of_one(
+    store: Store, policy: dict[str, Any], facts: dict[str, Any]
+) -> None:
+    store.publish_downstream("bank", parse_downstream({"initial": 1, "max": 1}).as_fields(), version=1)
+    store.publish_policy("normal", {"max_count": 40, **policy}, version=2)
+    store.admit([an_offer(task="t", **facts) for _ in range(4)])
+    (job,) = store.claim("w", ["normal"], 5)
+    for _ in range(3):
+        turn = store.take_turn("w", ["normal"], 5, [Settlement(job.id, job.epoch, "succeeded", 1, 5)])
+        assert turn.words == ["settled"]
+        (job,) = turn.jobs
     assert audit.find_faults(store) == []
 
 

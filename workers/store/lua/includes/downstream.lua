@@ -121,10 +121,8 @@ end
 local function leave_sink(id, rec, word, ms)
   local d = rec.kd
   rec.kd = nil
-  if redis.call('SREM', root .. 'calls:' .. d, id) == 1 then
-    local s = sink(d)
-    if s then s.busy = s.busy - 1 end
-  end
+  local s = sink(d) -- read while it is still among the holders, or it would be taken off the count twice
+  if redis.call('SREM', root .. 'calls:' .. d, id) == 1 and s then s.busy = s.busy - 1 end
   -- What the task has reported by itself is known already.
   if rec.sr then rec.sr = nil
   elseif word and word ~= 'ignore' then
