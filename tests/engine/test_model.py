@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -439,7 +440,27 @@ class GateMachine(RuleBasedStateMachine):
     def claim(self, queues: list[str], most: int) -> None:
         self.take(queues, most)
 
-    def take(self, queues: list[str], most: int) -> None:
+    @precondition(lambda self: self.in_state("leased"))
+    @rule(
+        data=st.data(),
+        queues=st.lists(st.sampled_from(QUEUES), min_size=1, max_size=3, unique=True),
+        most=st.integers(1, 4),
+    )
+    def end_and_claim(self, data: st.DataObject, queues: list[str], most: int) -> None:
+        """A worker's turn: what it has done with frees a slot for what it takes, in one step."""
+        op_id = data.draw(st.sampled_from(self.in_state("leased")))
+        job = self.jobs[op_id]
+        if job.successor is not None:
+            return
+        assert job.epoch is not None
+        if not job.started:
+            self.count(job, "started")
+        job.stale_epochs.append(job.epoch)
+        self.end(op_id, "succeeded")
+        now_ms = self.store.clock.now_ms()
+        self.take(queues, most, [Settlement(op_id, job.epoch, "succeeded", started_at_ms=now_ms, run_ms=5)])
+
+    def take(self, queues: list[str], most: int, ends: Sequence[Settlement] = ()) -> None:
         self.promote_due(queues)
         depths = {q: sum(1 for i in self.in_state("waiting") if self.jobs[i].queue == q) for q in queues}
         levels = {queue: self.level(queue) for queue in queues}
@@ -447,7 +468,9 @@ class GateMachine(RuleBasedStateMachine):
             i: r.get("e", r["a"]) for i, r in audit.records(self.store).items() if r["s"] == "waiting"
         }
         lifo = "saturated" in self.modes.values()
-        claimed = self.store.claim("w", queues, most)
+        turn = self.store.take_turn("w", queues, most, ends)
+        assert turn.words == ["settled"] * len(ends)
+        claimed = turn.jobs
         after = audit.records(self.store)
         for op_id in self.in_state("waiting"):
             self.jobs[op_id].aside = after[op_id]["s"] == "parked"
@@ -572,10 +595,7 @@ class GateMachine(RuleBasedStateMachine):
             error=error,
             delay_ms=delay,
         )
-        # A worker's end comes alone or with its next claim; here with one that finds no queue.
-        with_a_claim = data.draw(st.booleans())
-        words = self.store.take_turn("w", [], 1, [end]).words if with_a_claim else self.store.settle([end])
-        word = words[0]
+        word = self.store.settle([end])[0]
         job.stale_epochs.append(job.epoch)
         if started and not job.started:
             self.count(job, "started")
