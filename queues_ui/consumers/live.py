@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
+import time
 from contextlib import suppress
 from typing import Any, Final
 
@@ -25,11 +27,16 @@ from .relay import as_message, relay
 
 log = logging.getLogger(__name__)
 
-CHECK_RIGHTS_S: Final = 10.0
+CHECK_RIGHTS_S: Final = 10.0  # at most
+SHARED_S: Final = 1.0  # for so long one look at a session or a key serves all its readers
 SLOWEST_SEND_S: Final = 10.0  # a reader that takes longer for one frame is let go
 UNAUTHORIZED: Final = 4401
 FORBIDDEN: Final = 4403
 TOO_SLOW: Final = 4408
+
+
+#: When who was looked at last, and what is or will be found.
+_looks: dict[tuple[object, str, str, str], tuple[float, asyncio.Future[Caller | None]]] = {}
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
@@ -93,9 +100,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _watch_rights(self) -> None:
         """Who lost the right, or whose session ended, sees no further frame."""
         while True:
-            await asyncio.sleep(CHECK_RIGHTS_S)
+            # Spread: readers that came together, as after a restart, would all be looked at in one moment.
+            await asyncio.sleep(CHECK_RIGHTS_S * random.uniform(0.5, 1.0))
             try:
-                caller = await self._find_caller(self.headers)
+                caller = await self._find_caller_again(self.headers)
             except Exception as fault:  # noqa: BLE001  a database that is away ends no stream
                 log.warning("rights could not be checked: %s", fault)
                 continue
@@ -115,6 +123,17 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _find_caller(self, headers: dict[str, str]) -> Caller | None:
         return await database_sync_to_async(_caller)(headers, _address(self.scope))
+
+    async def _find_caller_again(self, headers: dict[str, str]) -> Caller | None:
+        """As a moment ago for another reader of the same session or key: a thousand looks are one."""
+        now = time.monotonic()
+        loop = asyncio.get_running_loop()
+        who = (loop, headers.get("authorization", ""), headers.get("cookie", ""), _address(self.scope))
+        for known in [known for known, (at, _) in _looks.items() if now - at > SHARED_S]:
+            del _looks[known]
+        if who not in _looks:
+            _looks[who] = (now, asyncio.ensure_future(self._find_caller(headers)))
+        return await asyncio.shield(_looks[who][1])
 
     async def _first_frame(self) -> str | None:
         try:
