@@ -119,8 +119,8 @@ def store(redis_url: str) -> Iterator[Store]:
     store.client.close()
 
 
-#: Installations that a whole directory of tests shares and ends itself.
-LASTING = ("field",)
+#: Begins the names of installations that a whole directory of tests shares and ends itself.
+LASTING = "field "
 _stacks: dict[tuple[str, tuple[tuple[str, str], ...]], Stack] = {}
 
 
@@ -152,7 +152,7 @@ def gate_up() -> Iterator[Callable[..., Stack]]:
 def _leave_nothing_up() -> Iterator[None]:
     yield
     for (name, _), stack in _stacks.items():
-        if name not in LASTING:
+        if not name.startswith(LASTING):
             stack.end()
 
 
