@@ -319,7 +319,8 @@ class GateChannel(_Base):
 
     def end(self, held: Held, holdings: Holdings, outcome: str) -> None:
         """Ends a delivery. In the event loop the next claim tells the gate, and saves it a round trip."""
-        if self.connection.is_in_loop():
+        # What ran while the connection was lost ends on a channel that has none any more.
+        if self.connection is not None and self.connection.is_in_loop():
             holdings.end(held, outcome)
             self._has_ends = True
         else:
