@@ -74,7 +74,8 @@ def stack_and_outage(request: pytest.FixtureRequest, gate_up: Callable[..., Stac
 def test_the_gate_goes_on_and_the_recorder_catches_up(stack_and_outage: tuple[Stack, Outage]) -> None:
     stack, outage = stack_and_outage
     store = Store.from_url(stack.redis_url)
-    before = held_count(stack)
+    # The outage before this one may not be over for the web yet.
+    before = wait_until(lambda: (held_count(stack),), within_s=60, what="the database to be asked")[0]
     client = stack.client()
     with outage():
         slowest = 0.0
@@ -97,7 +98,7 @@ def test_the_gate_goes_on_and_the_recorder_catches_up(stack_and_outage: tuple[St
         assert frame["database"]["state"] in ("away", "unwritable", "slow")
         notice = next(n for n in frame["notices"] if n["kind"] == "database")
         assert "The gate goes on without it" in notice["text"]
-        assert 0 <= frame["at_ms"] - notice["since_at_ms"] < 60_000
+        assert -1_000 <= frame["at_ms"] - notice["since_at_ms"] < 60_000  # by two clocks
         assert store.snapshot()["quarantine_spool"]["count"] == JOBS
         seq = frame["seq"]
         wait_until(lambda: read_frame(store)["seq"] >= seq + 2, within_s=4, what="frames to go on")
@@ -109,10 +110,15 @@ def test_the_gate_goes_on_and_the_recorder_catches_up(stack_and_outage: tuple[St
         assert page.status_code in (200, 503)
         assert page.status_code == 200 or "The database has not answered since" in page.text
         assert time.monotonic() - began < ANSWERED_WITHIN_S
-    wait_until(lambda: held_count(stack) == before + JOBS, within_s=20, what="the recorder to catch up")
-    wait_until(lambda: store.snapshot()["quarantine_spool"]["count"] == 0, what="the spool to be empty")
-    wait_until(lambda: read_frame(store)["database"]["state"] == "ok", what="the database to be well again")
-    assert read_frame(store)["notices"] == []
+    wait_until(lambda: held_count(stack) == before + JOBS, within_s=60, what="the recorder to catch up")
+    wait_until(
+        lambda: store.snapshot()["quarantine_spool"]["count"] == 0, within_s=60, what="the spool to be empty"
+    )
+    wait_until(
+        lambda: read_frame(store)["database"]["state"] == "ok" and not read_frame(store)["notices"],
+        within_s=60,
+        what="the database to be well again",
+    )
     held = stack.get("/api/v1/quarantine?limit=200")["jobs"]
     assert sorted(job["id"] for job in held if job["id"] in ids) == sorted(ids)  # each of them, once
     store.client.close()
