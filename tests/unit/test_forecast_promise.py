@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workers.forecast.allocation import Through
-from workers.forecast.drain import Rules, forecast
+from workers.forecast.drain import Rules
 from workers.forecast.load import Load
 from workers.forecast.model import queue_model
 from workers.forecast.promise import (
@@ -56,8 +56,7 @@ def model(
 ) -> dict[str, Any]:
     one = load(**changes)
     rules = {"q": rule or Rules()}
-    outlook = forecast([one], rules, total_slots=one.slots)["q"]
-    return queue_model(one, [one], rules, outlook, total_slots=one.slots, before=before)
+    return queue_model(one, [one], rules, total_slots=one.slots, before=before)
 
 
 def settled(rule: Rules | None = None, **changes: Any) -> dict[str, Any]:
@@ -111,8 +110,7 @@ def test_one_urgent_job_at_the_instant_of_a_sample_is_no_backlog() -> None:
 
     def drains_in(**urgent: Any) -> float:
         loads = [bulk, load(name="urgent", **urgent)]
-        outlook = forecast(loads, rules, total_slots=4.0)["q"]
-        seconds = queue_model(bulk, loads, rules, outlook, total_slots=4.0)["seconds_to_drain"]
+        seconds = queue_model(bulk, loads, rules, total_slots=4.0)["seconds_to_drain"]
         assert seconds is not None
         return seconds
 

@@ -104,6 +104,25 @@ def band(load: Load, outlook: Outlook) -> tuple[float, float] | None:
     return outlook.seconds / (1 + relative), outlook.seconds * (1 + relative) + tail_s
 
 
+def claimant(
+    load: Load, rules: Mapping[str, Rules], *, wants: float, has_work: bool, at_s: float = 0.0
+) -> Claimant:
+    """A queue as it asks for ``wants`` slots, ``at_s`` from now; late only while it has work."""
+    rule = rules.get(load.name, Rules())
+    late = rule.ceiling_s is not None and load.depth > 0 and load.age_s + at_s > rule.ceiling_s
+    return Claimant(
+        name=load.name,
+        wants=wants,
+        open_slots=load.slots,
+        strict_rank=rule.strict_rank,
+        weight=rule.weight,
+        reserved=rule.reserved,
+        cap=rule.cap,
+        past_ceiling=late and has_work,
+        through=rule.through,
+    )
+
+
 def _claimants(
     loads: Sequence[Load],
     rules: Mapping[str, Rules],
@@ -113,21 +132,9 @@ def _claimants(
 ) -> list[Claimant]:
     claimants = []
     for load in loads:
-        rule = rules.get(load.name, Rules())
-        late = rule.ceiling_s is not None and load.depth > 0 and load.age_s + at_s > rule.ceiling_s
-        claimants.append(
-            Claimant(
-                name=load.name,
-                wants=math.inf if work[load.name] > 1e-6 else arriving[load.name],
-                open_slots=load.slots,
-                strict_rank=rule.strict_rank,
-                weight=rule.weight,
-                reserved=rule.reserved,
-                cap=rule.cap,
-                through=rule.through,
-                past_ceiling=late and work[load.name] > 1e-6,
-            )
-        )
+        has_work = work[load.name] > 1e-6
+        wants = math.inf if has_work else arriving[load.name]
+        claimants.append(claimant(load, rules, wants=wants, has_work=has_work, at_s=at_s))
     return claimants
 
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from .allocation import Claimant, allocate
-from .drain import Outlook, Rules, load_slots
+from .allocation import allocate
+from .drain import Rules, claimant, load_slots
 from .load import Load
 from .promise import PRIOR, PRIOR_SERVICE_MS, Rates, step_towards
 
@@ -19,7 +19,6 @@ def queue_model(
     load: Load,
     loads: Sequence[Load],
     rules: Mapping[str, Rules],
-    outlook: Outlook,
     *,
     total_slots: float,
     before: Mapping[str, float] | None = None,
@@ -57,23 +56,10 @@ def capacity(load: Load, loads: Sequence[Load], rules: Mapping[str, Rules], *, t
     """
     claimants = []
     for other in loads:
-        rule = rules.get(other.name, Rules())
         standing = other.work_ms / 1000 / SPAN_S if other.depth else 0.0
-        claimants.append(
-            Claimant(
-                name=other.name,
-                wants=math.inf
-                if other.name == load.name
-                else load_slots(other, other.arrivals_per_s) + standing,
-                open_slots=other.slots,
-                strict_rank=rule.strict_rank,
-                weight=rule.weight,
-                reserved=rule.reserved,
-                cap=rule.cap,
-                through=rule.through,
-                past_ceiling=rule.ceiling_s is not None and other.depth > 0 and other.age_s > rule.ceiling_s,
-            )
-        )
+        asked = load_slots(other, other.arrivals_per_s) + standing
+        wants = math.inf if other.name == load.name else asked
+        claimants.append(claimant(other, rules, wants=wants, has_work=other.depth > 0))
     return allocate(claimants, total=total_slots)[load.name]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..forecast.drain import forecast
 from ..forecast.load import read_load
 from ..forecast.model import queue_model
 from ..metrics.history import History
@@ -56,13 +55,11 @@ def model_all(history: History, snapshot: Any) -> dict[str, dict[str, float | No
     ]
     rules = rules_of(snapshot)
     slots = live_slots(snapshot)
-    outlooks = forecast(loads, rules, total_slots=slots)
     return {
         load.name: queue_model(
             load,
             loads,
             rules,
-            outlooks[load.name],
             total_slots=slots,
             before=snapshot["queues"][load.name].get("model"),
         )
