@@ -27,6 +27,7 @@ from typing import Any, Final
 from ..exceptions import AdmissionRefused
 from .app import build_app
 from .measurements import percentile
+from .server import end
 from .sides import ROOT, SIDES, Bench, Side, SideName, Worker, open_side, start_worker
 
 WORKERS, SLOTS_EACH = 4, 2
@@ -312,12 +313,7 @@ def _run_monitor(side: Side) -> Iterator[None]:
             if process.poll() is not None:
                 raise RuntimeError(f"the monitor ended: {(data / 'log').read_text(errors='replace')[-2000:]}")
         finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end(process, patience_s=10)
 
 
 def _read_mode(side: Side) -> str:

@@ -15,6 +15,16 @@ START_S = 5.0
 MAX_MEMORY_BYTES = 1024 * 1024 * 1024
 
 
+def end(process: subprocess.Popen[bytes], *, patience_s: float) -> None:
+    """Asks it to stop, and kills it where it has not within that."""
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 @contextmanager
 def run_server(binary: Path, directory: Path) -> Iterator[Path]:
     """The socket of a fresh server in ``directory``, which goes with it."""
@@ -40,10 +50,5 @@ def run_server(binary: Path, directory: Path) -> Iterator[Path]:
             time.sleep(0.01)
         yield path
     finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, patience_s=5)
         shutil.rmtree(directory, ignore_errors=True)

@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from django.conf import settings
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from ..actions import bootstrap
+from ..actions.gate import open_gate
+from ..store.durability import find_unmet
 from ..supervise.kept import keep_secret
 
 #: Key of PostgreSQL's advisory lock: "sluice" read as a number.
@@ -52,6 +54,23 @@ def prepare_database(data_dir: Path) -> Prepared:
             )
             key = settings.SLUICEGATE_API_KEY if is_new else None
         return Prepared(migrations, bootstrap.prepare_database(), password, key)
+
+
+def prepare_gate(where: str, *, instead: str) -> tuple[bootstrap.Restored, str]:
+    """Publishes to Redis what it lacks; gives also why the durability asked for is not met ("" where it is).
+
+    Raises:
+        CommandError: ``where`` holds a gate of an older form; ``instead`` says what to use.
+        StoreUnavailable: Redis cannot be asked.
+    """
+    store = open_gate()
+    if store.has_old_layout():
+        raise CommandError(
+            f"{where} was written by an earlier checkout, in a form that is not read any more; "
+            f"drain it there, or {instead}"
+        )
+    restored = bootstrap.restore_gate(store)
+    return restored, find_unmet(settings.SLUICEGATE_DURABILITY, store.health())
 
 
 def _migrate() -> int:

@@ -10,12 +10,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
-from ...actions import bootstrap
-from ...actions.gate import open_gate
 from ...exceptions import StoreUnavailable
-from ...store.durability import find_unmet
 from ...supervise.greeting import shown
-from ..preparation import Prepared, prepare_database
+from ..preparation import Prepared, prepare_database, prepare_gate
 
 
 class Command(BaseCommand):
@@ -37,14 +34,7 @@ class Command(BaseCommand):
 
     def _publish(self) -> list[str]:
         try:
-            store = open_gate()
-            if store.has_old_layout():
-                raise CommandError(
-                    "Redis holds a gate that was written by an earlier checkout, in a form that is not read "
-                    "any more; drain it there, or name another SLUICEGATE_GATE"
-                )
-            restored = bootstrap.restore_gate(store)
-            unmet = find_unmet(settings.SLUICEGATE_DURABILITY, store.health())
+            restored, unmet = prepare_gate("Redis holds a gate that", instead="name another SLUICEGATE_GATE")
         except StoreUnavailable as fault:
             return [f"redis     not reached ({fault.reason}); the monitor publishes to it once it is there"]
         done = [

@@ -13,15 +13,13 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
-from ...actions import bootstrap
 from ...actions.change_policy import newest_versions
 from ...actions.gate import open_gate
-from ...store.durability import find_unmet
 from ...supervise import plans, ports, server
 from ...supervise.claim import AlreadyClaimed, Claim
 from ...supervise.greeting import greet, shown
 from ...supervise.supervisor import ChildFailed, StopAsked, Supervisor
-from ..preparation import Prepared, prepare_database
+from ..preparation import Prepared, prepare_database, prepare_gate
 
 SHIPPED_QUEUES: Final = ("critical", "urgent", "normal", "bulk")
 #: Loading a large append-only file takes its time.
@@ -149,13 +147,9 @@ class Command(BaseCommand):
 
     def _prepare(self) -> Prepared:
         prepared = prepare_database(self.data_dir)
-        if open_gate().has_old_layout():
-            raise CommandError(
-                f"{shown(self.data_dir)} was written by an earlier checkout, in a form that is not read "
-                "any more; drain it there, or set SLUICEGATE_DATA_DIR to an empty folder"
-            )
-        bootstrap.restore_gate(open_gate())
-        unmet = find_unmet(settings.SLUICEGATE_DURABILITY, open_gate().health())
+        _, unmet = prepare_gate(
+            str(shown(self.data_dir)), instead="set SLUICEGATE_DATA_DIR to an empty folder"
+        )
         if unmet:
             self._say(f"redis: WARNING: {unmet}")
         return prepared
