@@ -1,12 +1,12 @@
-// No frame comes: who is silent, the server, Redis or the monitor? Asked only while the page is stale.
+// No frame comes: who is silent, the server, Redis or the monitor? Asked only while the page is not live.
 
-/** @typedef {{server: boolean, redis: string, detail: string, downSinceMs: number|null}} Reachable */
+/** @typedef {{asked: boolean, server: boolean, redis: string, detail: string, downSinceMs: number|null}} Reachable */
 
 const ASK_MS = 2000;
 const PATIENCE_MS = 3000;
 
 /** @type {Reachable} */
-export const reach = { server: true, redis: "ok", detail: "", downSinceMs: null };
+export const reach = { asked: false, server: true, redis: "ok", detail: "", downSinceMs: null };
 let timer = 0;
 
 /** @param {() => void} changed */
@@ -23,6 +23,7 @@ export function startAsking(changed) {
     } catch {
       reach.server = false;
     }
+    reach.asked = true;
     const isDown = reach.server && reach.redis !== "ok";
     if (!isDown) reach.downSinceMs = null;
     else if (reach.downSinceMs === null) reach.downSinceMs = Date.now();
@@ -35,5 +36,5 @@ export function startAsking(changed) {
 export function stopAsking() {
   clearInterval(timer);
   timer = 0;
-  Object.assign(reach, { server: true, redis: "ok", detail: "", downSinceMs: null });
+  Object.assign(reach, { asked: false, server: true, redis: "ok", detail: "", downSinceMs: null });
 }

@@ -21,6 +21,8 @@ import { Verdict } from "./verdict.js";
 const RANGE_KEY = "sluicegate.range";
 const ORDER_KEY = "sluicegate.order";
 const SPARK_MS = 900e3;
+/** The first frame is there in well under a second when all is well. */
+const FIRST_FRAME_MS = 3000;
 
 const open = (name) => { location.href = `/queues/${encodeURIComponent(name)}/`; };
 const history_ = new History();
@@ -78,7 +80,7 @@ async function loadSparks() {
 
 function draw() {
   const frame = live.frame;
-  if (!frame) return;
+  if (!frame) return verdict.wait();
   const state = live.state();
   const isStale = state !== "live";
   const empty = isUntouched(frame);
@@ -135,8 +137,13 @@ document.addEventListener("livechange", (event) => {
   wasStale = /** @type {CustomEvent} */ (event).detail !== "live";
   draw();
 });
-// While stale, time goes on: the gap grows and the sentence counts.
-setInterval(() => { if (live.state() !== "live") { draw(); drawSparks(); } }, 1000);
+// While stale, time goes on: the gap grows and the sentence counts. Who waits for the first frame asks why.
+setInterval(() => {
+  if (live.state() === "live") return;
+  if (!live.frame && performance.now() > FIRST_FRAME_MS) startAsking(draw);
+  draw();
+  drawSparks();
+}, 1000);
 document.addEventListener("visibilitychange", draw);
 $("[data-rows]").addEventListener("rowselect", (event) => { charts.selected = /** @type {CustomEvent} */ (event).detail; draw(); });
 

@@ -51,6 +51,15 @@ export class Verdict {
     this.skeleton = "";
   }
 
+  /** No frame has come to this page yet: who keeps it waiting, once that was asked. */
+  wait() {
+    const verdict = waitingVerdict();
+    if (!verdict) return;
+    swap(this.shapeNode, verdict.shape, () => shape(verdict.shape));
+    swap(this.headline, verdict.headline, () => [verdict.headline]);
+    swap(this.lines, verdict.line, () => [verdict.line]);
+  }
+
   /** @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */
   update(frame, state, ageMs) {
     const verdict = state !== "live" ? staleVerdict(frame, state, ageMs) : firstVerdict(frame) || frame.verdict || { shape: "dashed", headline: "The monitor gave no verdict.", lines: [] };
@@ -76,6 +85,15 @@ function firstVerdict(frame) {
   if (!frame.queues.length || !isUntouched(frame) || frame.mode !== "normal" || frame.verdict?.shape !== "ring") return null;
   const left = (frame.workers || []).some((w) => w.state === "live") ? "One step is left." : "Two steps are left.";
   return { shape: "dashed", headline: "Nothing has been offered yet. The gate is open and its bounds are set.", lines: ["This page will show, per queue, how old the oldest waiting job is against its guard, what is accepted and refused, and when a backlog will be gone.", left] };
+}
+
+/** What can be said where there never was a frame. */
+function waitingVerdict() {
+  if (live.closedFor === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", line: "The gate itself is not touched by this." };
+  if (!reach.asked) return null;
+  if (!reach.server) return { shape: "diamond", headline: "The server does not answer.", line: "The gate may be working: only this page's view of it is missing. It tries again by itself." };
+  if (reach.downSinceMs !== null) return { shape: "diamond", headline: `Redis does not answer (${reach.redis}). Nothing is accepted and nothing new is started.`, line: `Seen by this page since ${clock(reach.downSinceMs)}. Producers get 503 with Retry-After. Figures come with the first frame; quarantine and audit can be read.` };
+  return { shape: "dashed", headline: "Waiting for the first frame.", line: "The server and Redis answer. A monitor makes the frames: is one running?" };
 }
 
 /** What can be said without a fresh frame. @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */

@@ -59,6 +59,21 @@ def test_a_silent_sampler_turns_the_page_stale_and_its_return_live(room: Room) -
     expect(room.row("normal").locator(".state-word")).not_to_contain_text("last")
 
 
+def test_a_page_that_is_opened_while_redis_hangs_says_so(room: Room) -> None:
+    room.log_in()
+    body, redis = room.page.locator("body"), room.stack.child_pid("redis")
+    headline = room.page.locator("[data-verdict-headline]")
+    os.kill(redis, signal.SIGSTOP)
+    try:
+        room.open("/")
+        expect(headline).to_contain_text("Redis does not answer (timeout)")
+        expect(body).to_have_attribute("data-live", "connecting")
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    expect(body).to_have_attribute("data-live", "live")
+    expect(headline).not_to_contain_text("does not answer")
+
+
 def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> None:
     room.log_in()
     live = room.page.locator("body")
