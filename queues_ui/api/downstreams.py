@@ -14,7 +14,6 @@ from workers.limits.downstream import FIELDS, Downstream, parse_downstream
 from workers.models import DownstreamVersion
 
 from ..access.door import Scope
-from ..queries.engine import open_gate
 from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
 from .problems import Problem
@@ -79,7 +78,8 @@ def _execute(
 
 def _live() -> dict[str, dict[str, Any]]:
     try:
-        frame = read_frame(open_gate())
+        with reach_gate() as store:
+            frame = read_frame(store)
     except StoreUnavailable:
         return {}  # settings are in the database; what is live is unknown, as null says
     return {row["name"]: row for row in (frame or {}).get("downstreams") or ()}

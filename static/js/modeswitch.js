@@ -5,8 +5,8 @@ import { h, setAttr, setText, swap } from "./dom.js";
 import { live } from "./live.js";
 import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
+import { redisIsDown } from "./silence.js";
 import { NBSP, clock, count, duration, isKnown, rate, roughly } from "./units.js";
-import { redisIsDown } from "./verdict.js";
 
 /** @typedef {import("./frame.js").Frame} Frame @typedef {import("./frame.js").Queue} Queue */
 

@@ -7,13 +7,13 @@ import { History, RANGES } from "./history.js";
 import { bind } from "./keys.js";
 import { live } from "./live.js";
 import { ModeSwitch } from "./modeswitch.js";
-import { startAsking, stopAsking } from "./reach.js";
 import { Notices } from "./notices.js";
 import { Rows } from "./rows.js";
 import { say } from "./say.js";
 import { Setup } from "./setup.js";
 import { startShell } from "./shell.js";
 import { Side } from "./side.js";
+import { watchSilence } from "./silence.js";
 import { Verdict } from "./verdict.js";
 
 /** @typedef {import("./frame.js").Frame} Frame */
@@ -21,8 +21,6 @@ import { Verdict } from "./verdict.js";
 const RANGE_KEY = "sluicegate.range";
 const ORDER_KEY = "sluicegate.order";
 const SPARK_MS = 900e3;
-/** The first frame is there in well under a second when all is well. */
-const FIRST_FRAME_MS = 3000;
 
 const open = (name) => { location.href = `/queues/${encodeURIComponent(name)}/`; };
 const history_ = new History();
@@ -130,20 +128,13 @@ live.onFrame((frame) => {
   drawSparks();
 });
 document.addEventListener("livechange", (event) => {
-  if (["stale", "lost"].includes(/** @type {CustomEvent} */ (event).detail)) startAsking(draw);
-  else stopAsking();
   // What happened meanwhile is in the history; a moment later it is written there too.
   if (/** @type {CustomEvent} */ (event).detail === "live" && wasStale) setTimeout(loadHistory, 2500);
   wasStale = /** @type {CustomEvent} */ (event).detail !== "live";
   draw();
 });
-// While stale, time goes on: the gap grows and the sentence counts. Who waits for the first frame asks why.
-setInterval(() => {
-  if (live.state() === "live") return;
-  if (!live.frame && performance.now() > FIRST_FRAME_MS) startAsking(draw);
-  draw();
-  drawSparks();
-}, 1000);
+// While stale, time goes on: the gap grows and the sentence counts.
+watchSilence(() => { draw(); drawSparks(); });
 document.addEventListener("visibilitychange", draw);
 $("[data-rows]").addEventListener("rowselect", (event) => { charts.selected = /** @type {CustomEvent} */ (event).detail; draw(); });
 

@@ -4,6 +4,7 @@ import { isUntouched } from "./frame.js";
 import { live } from "./live.js";
 import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
+import { whoIsSilent } from "./silence.js";
 import { clock, duration, plural } from "./units.js";
 
 /** Numbers in the sentence may change this often; its wording changes with the state. */
@@ -89,10 +90,11 @@ function firstVerdict(frame) {
 
 /** What can be said where there never was a frame. */
 function waitingVerdict() {
-  if (live.closedFor === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", line: "The gate itself is not touched by this." };
-  if (!reach.asked) return null;
-  if (!reach.server) return { shape: "diamond", headline: "The server does not answer.", line: "The gate may be working: only this page's view of it is missing. It tries again by itself." };
-  if (reach.downSinceMs !== null) return { shape: "diamond", headline: `Redis does not answer (${reach.redis}). Nothing is accepted and nothing new is started.`, line: `Seen by this page since ${clock(reach.downSinceMs)}. Producers get 503 with Retry-After. Figures come with the first frame; quarantine and audit can be read.` };
+  const who = whoIsSilent(null, live.state());
+  if (!who) return null;
+  if (who === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", line: "The gate itself is not touched by this." };
+  if (who === "server") return { shape: "diamond", headline: "The server does not answer.", line: "The gate may be working: only this page's view of it is missing. It tries again by itself." };
+  if (who === "redis") return { shape: "diamond", headline: `Redis does not answer (${reach.redis}). Nothing is accepted and nothing new is started.`, line: `Seen by this page since ${clock(reach.downSinceMs)}. Producers get 503 with Retry-After. Figures come with the first frame; quarantine and audit can be read.` };
   return { shape: "dashed", headline: "Waiting for the first frame.", line: "The server and Redis answer. A monitor makes the frames: is one running?" };
 }
 
@@ -101,14 +103,15 @@ function staleVerdict(frame, state, ageMs) {
   const age = ageMs === null ? "" : duration(Math.floor(ageMs / 1000) * 1000);
   const at = clock(frame.at_ms);
   const lines = [`Every number below is of ${at} and is not live.`];
+  const who = whoIsSilent(frame, state);
   let head;
-  if (live.closedFor === "rights") {
+  if (who === "rights") {
     head = "Your session has ended: log in again to see live figures.";
     lines.push("The gate itself is not touched by this.");
-  } else if (state === "lost" || !reach.server) {
+  } else if (who === "server") {
     head = `This page lost the server ${age} ago.`;
     lines.push("The gate may be working: only this page's view of it ended. It reconnects by itself.");
-  } else if (redisIsDown(frame)) {
+  } else if (who === "redis") {
     const busy = frame.queues.reduce((n, q) => n + (q.in_flight || 0), 0);
     head = `Redis has not answered for ${age}. Nothing is accepted and nothing new is started.`;
     lines.push(`Producers get 503 with Retry-After. ${busy === 0 ? "" : busy === 1 ? "The 1\u00a0job in flight keeps running; its worker keeps it until it can be settled. " : `The ${plural(busy, "job")} in flight keep running; their workers keep each until it can be settled. `}When Redis is back with a backlog, the gate opens as Saturated.`);
@@ -118,10 +121,4 @@ function staleVerdict(frame, state, ageMs) {
   }
   lines.push(`History, quarantine and audit up to ${at} can be read.`);
   return { shape: "diamond", headline: head, lines };
-}
-
-/** By the last frame, or by what the server says now. @param {import("./frame.js").Frame} frame */
-export function redisIsDown(frame) {
-  if (reach.downSinceMs !== null) return true;
-  return !!frame.redis?.state && !["ok", "unknown"].includes(frame.redis.state);
 }

@@ -42,16 +42,18 @@ function load() {
     defaults = data.defaults;
     list.replaceChildren(known.length ? table : none);
     if (!known.some((d) => d.name === current)) current = "";
-    if (live.frame) draw(live.frame, live.state());
+    draw(live.frame, live.state());
     open(current || known[0]?.name || "");
   });
 }
 
-/** @param {import("../js/frame.js").Frame} frame @param {string} state */
+/** Without a frame the rows still say which there are, and that no figure of them has come. @param {import("../js/frame.js").Frame|null} frame @param {string} state */
 function draw(frame, state) {
-  const now = /** @type {any[]} */ (/** @type {any} */ (frame).downstreams || []);
+  const now = /** @type {any[]} */ (/** @type {any} */ (frame)?.downstreams || []);
+  const atMs = frame ? frame.at_ms : live.now();
+  const missing = frame ? "the monitor has not sampled it yet" : "no frame has come to this page yet";
   setText($("[data-facts]"), `${plural(known.length, "downstream")}; latencies of the answers of the last 60${NBSP}s, rates over the last 5${NBSP}s`);
-  for (const d of now) remember(d, frame.at_ms);
+  for (const d of now) remember(d, atMs);
   const names = new Set(known.map((d) => d.name));
   for (const [name, row] of rows) if (!names.has(name)) { row.node.remove(); rows.delete(name); }
   for (const k of known) {
@@ -59,19 +61,19 @@ function draw(frame, state) {
     const row = rows.get(k.name) || makeRow(k.name);
     setAttr(row.node, "aria-selected", k.name === current ? "true" : null);
     const full = d && d.state === "at_limit";
-    const word = state !== "live" ? `last ${clock(frame.at_ms)}` : !d ? "not sampled yet" : full ? "at its limit" : "open";
+    const word = !frame ? "unknown" : state !== "live" ? `last ${clock(atMs)}` : !d ? "not sampled yet" : full ? "at its limit" : "open";
     const late = d && d.mean_ms > d.target_ms;
     swap(row.state, `${word}${late}`, () => [shape(state !== "live" || !d ? "dashed" : late ? "triangle" : "ring"), state === "live" && late ? `${word}, slower than its target` : word]);
     const of = (v) => (v ? [v.p50, v.p99] : [null, null]);
     const values = d ? [`${count(d.in_flight)} of ${count(d.limit)}`, `${wait(d.mean_ms)} of ${wait(d.target_ms)}`, ...of(d.latency_ms).map(wait), ...of(d.gated_ms).map(wait), rate(d.rates?.answered), rate(d.rates?.dropped), `${count(d.cuts)}, ${count(d.raises)}`] : Array(9).fill("\u2013");
     values.forEach((v, i) => setText(row.cells[i], v));
-    const reasons = d ? [null, d.unknown?.mean_ms, d.latency_ms?.unknown?.p50, d.latency_ms?.unknown?.p99, d.gated_ms?.unknown?.p50, d.gated_ms?.unknown?.p99, d.rates?.unknown?.answered, d.rates?.unknown?.dropped] : Array(8).fill("the monitor has not sampled it yet");
+    const reasons = d ? [null, d.unknown?.mean_ms, d.latency_ms?.unknown?.p50, d.latency_ms?.unknown?.p99, d.gated_ms?.unknown?.p50, d.gated_ms?.unknown?.p99, d.rates?.unknown?.answered, d.rates?.unknown?.dropped] : Array(8).fill(missing);
     reasons.forEach((r, i) => setAttr(row.cells[i], "title", r || null));
     row.bar.update(d ? d.in_flight / Math.max(1, d.limit) : null);
     const past = seen.get(k.name);
-    row.spark.update(past?.at || [], past?.values || [], null, null, Math.min(past?.at[0] ?? frame.at_ms, frame.at_ms - 60000), frame.at_ms);
-    if (k.name === current) trace.append(state === "live" ? d : null, state === "live" ? frame.at_ms : live.now());
-    swap(row.queues, JSON.stringify(d?.queues || []), () => (d?.queues.length ? d.queues.map((q, i) => [i ? ", " : "", h("a", { class: "link", href: `/queues/${encodeURIComponent(q)}/` }, q)]) : h("span", { class: "quiet" }, "by tasks only")));
+    row.spark.update(past?.at || [], past?.values || [], null, null, Math.min(past?.at[0] ?? atMs, atMs - 60000), atMs);
+    if (k.name === current) trace.append(state === "live" ? d : null, state === "live" ? atMs : live.now());
+    swap(row.queues, JSON.stringify([!d, d?.queues]), () => (!d ? h("span", { class: "quiet", title: missing }, "\u2013") : d.queues.length ? d.queues.map((q, i) => [i ? ", " : "", h("a", { class: "link", href: `/queues/${encodeURIComponent(q)}/` }, q)]) : h("span", { class: "quiet" }, "by tasks only")));
   }
 }
 

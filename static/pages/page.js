@@ -1,8 +1,10 @@
 // What do the pages beside the room share? Their start, their item, reading with errors told, tables.
-import { $, h, swap } from "../js/dom.js";
+import { $, h, setAttr, setText, swap } from "../js/dom.js";
 import { live } from "../js/live.js";
+import { reach } from "../js/reach.js";
 import { shape } from "../js/shapes.js";
 import { startShell } from "../js/shell.js";
+import { watchSilence, whoIsSilent } from "../js/silence.js";
 import { NBSP, clock, utc } from "../js/units.js";
 
 /** @param {{search?: () => void, draw?: (frame: import("../js/frame.js").Frame, state: string) => void}} own */
@@ -11,12 +13,29 @@ export function startPage(own = {}) {
   if (stale) swap(stale, "diamond", () => shape("diamond"));
   const draw = () => { if (live.frame && own.draw) own.draw(live.frame, live.state()); };
   live.onFrame(draw);
-  document.addEventListener("livechange", () => {
-    const words = $("[data-stale-words]");
-    if (words && live.frame) words.textContent = `Live figures are of ${clock(live.frame.at_ms)}; what comes from the database can still be read.`;
-    draw();
-  });
+  document.addEventListener("livechange", () => { tellSilence(); draw(); });
+  watchSilence(() => { tellSilence(); draw(); }); // while stale, time goes on: the gap in a chart grows
   startShell(own);
+}
+
+/** Who does not answer and since when. In clock times: the bar is an alert, so each change of its words is spoken. */
+function tellSilence() {
+  const frame = live.frame;
+  const state = live.state();
+  const who = state === "live" ? "" : whoIsSilent(frame, state);
+  setAttr(document.body, "data-silent", who || null);
+  if (state === "live" || !(frame || who)) return;
+  const since = frame ? ` has not answered since ${clock(frame.at_ms)}` : " does not answer";
+  const seen = reach.downSinceMs === null ? "" : frame ? ` (${reach.redis})` : ` (${reach.redis}), seen by this page since ${clock(reach.downSinceMs)}`;
+  const heads = {
+    rights: "Your session has ended: log in again to see live figures.",
+    server: `The server${since}.`,
+    redis: `Redis${since}${seen}. Nothing is accepted and nothing new is started.`,
+    monitor: frame ? `The monitor has been silent since ${clock(frame.at_ms)}.` : "The server and Redis answer. A monitor makes the frames: is one running?",
+  };
+  const head = who && (reach.asked || who !== "monitor") ? `${heads[who]} ` : "";
+  setText($(".stalebar b"), frame ? "Stale." : "Not live.");
+  setText($("[data-stale-words]"), `${head}${frame ? `Live figures are of ${clock(frame.at_ms)}; what` : "What"} comes from the database can still be read.`);
 }
 
 /** The part of the address after the page, or after the hash. */

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import ViewportSize, expect
 
-from tests.support.stack import ROOT, Stack, clean_environment
+from tests.support.stack import Stack
 from tests.support.waiting import wait_until
 
 from .room import Room
@@ -82,10 +81,36 @@ def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> No
     expect(live).to_have_attribute("data-live", "live")
 
 
+def test_the_downstreams_page_says_who_does_not_answer_and_that_its_rows_are_old(room: Room) -> None:
+    room.stack.manage("downstream", "set", "post", "--reason", "a test")
+    room.log_in()
+    room.open("/downstreams/")
+    pages = [room.page, room.page.context.new_page()]  # open before, and opened in the outage
+    bars = [page.locator(".stalebar") for page in pages]
+    rows = [page.locator('[data-downstream="post"]') for page in pages]
+    expect(rows[0]).to_contain_text("0 of 4")
+    redis = room.stack.child_pid("redis")
+    os.kill(redis, signal.SIGSTOP)
+    try:
+        pages[1].goto(pages[0].url, wait_until="domcontentloaded")
+        stale = r"Stale\. Redis has not answered since [\d:]+ \(timeout\)\."
+        opened = r"Not live\. Redis does not answer \(timeout\), seen by this page since [\d:]+\."
+        for bar, words in zip(bars, (stale, opened), strict=True):
+            expect(bar).to_contain_text(re.compile(words))
+            expect(bar).to_be_visible()
+        expect(rows[0]).to_contain_text("last")
+        expect(rows[1]).to_contain_text("unknown")
+        expect(rows[1]).not_to_contain_text("0 of 4")
+    finally:
+        os.kill(redis, signal.SIGCONT)
+    for bar, row in zip(bars, rows, strict=True):
+        expect(bar).to_be_hidden()
+        expect(row).to_contain_text("open")
+        expect(row).to_contain_text("0 of 4")
+
+
 def test_a_downstream_is_changed_where_its_limit_is_shown(room: Room) -> None:
-    told = [sys.executable, "manage.py", "downstream", "set", "bank", "--reason", "a test"]
-    environment = clean_environment({"SLUICEGATE_DATA_DIR": str(room.stack.data_dir)})
-    subprocess.run(told, cwd=ROOT, env=environment, check=True, timeout=120, stdin=subprocess.DEVNULL)
+    room.stack.manage("downstream", "set", "bank", "--reason", "a test")
     room.log_in()
     room.open("/downstreams/")
     row = room.page.locator('[data-downstream="bank"]')
