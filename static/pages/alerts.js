@@ -8,7 +8,7 @@ import { live } from "../js/live.js";
 import { say } from "../js/say.js";
 import { shape } from "../js/shapes.js";
 import { NBSP, clock, count, duration, isKnown, plural } from "../js/units.js";
-import { at, choice, currentItem, field, part, reading, startPage } from "./page.js";
+import { at, choice, currentItem, field, part, reading, stacked, startPage } from "./page.js";
 
 const MEASURES = {
   oldest_age_s: { word: "oldest waiting", unit: "s", of: "queue" }, depth: { word: "waiting", unit: "jobs", of: "queue" }, shed_rate: { word: "shed", unit: "jobs/s", of: "queue" },
@@ -80,10 +80,10 @@ function loadRules() {
   return reading(rulesNode, () => get("/alerts/rules"), (data) => {
     rules = data.rules;
     const off = why ? { "aria-disabled": "true", title: why } : {};
-    rulesNode.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook, a link or advice"), h("th"))),
+    rulesNode.replaceChildren(h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook, a link or advice"), h("th"))),
       h("tbody", {}, rules.map((r) => h("tr", { "data-rule": r.name }, h("td", { class: "ink" }, r.name, r.enabled ? null : h("span", { class: "quiet" }, " (off)")), h("td", {}, ruleSentence(r)), h("td", {}, measured(r.measure, r.clear_threshold)),
-        h("td", {}, shape(r.severity === "critical" ? "diamond" : r.severity === "warning" ? "triangle" : "ring"), r.severity), h("td", { class: "wrap" }, r.targets.length ? r.targets.join(", ") : h("span", { class: "quiet" }, "this room only; no delivery target yet")),
-        h("td", {}, safeLink(r.runbook) ? h("a", { class: "link", href: safeLink(r.runbook), rel: "noopener noreferrer", target: "_blank" }, "open") : r.runbook ? h("span", { class: "wrap" }, r.runbook) : h("span", { class: "quiet" }, "none")), h("td", { class: "num" }, h("button", { type: "button", class: "plain link", ...off, onclick: () => editRule(r) }, "Edit"))))))),
+        h("td", { class: "nowrap" }, shape(r.severity === "critical" ? "diamond" : r.severity === "warning" ? "triangle" : "ring"), r.severity), h("td", { class: "wrap" }, r.targets.length ? r.targets.join(", ") : h("span", { class: "quiet" }, "this room only; no delivery target yet")),
+        h("td", {}, safeLink(r.runbook) ? h("a", { class: "link", href: safeLink(r.runbook), rel: "noopener noreferrer", target: "_blank" }, "open") : r.runbook ? h("span", { class: "wrap" }, r.runbook) : h("span", { class: "quiet" }, "none")), h("td", { class: "num" }, h("button", { type: "button", class: "plain link", ...off, onclick: () => editRule(r) }, "Edit")))))))),
       h("p", { class: "acts" }, h("button", { type: "button", ...off, onclick: () => editRule(null) }, "New rule", h("kbd", {}, "N")), why ? h("span", { class: "why" }, why) : null));
     if (live.frame) drawFiring(live.frame, live.state());
   });
@@ -159,10 +159,10 @@ function loadHistory() {
 function drawHistory() {
   if (!past.length) { historyNode.replaceChildren(h("p", { class: "quiet" }, "No alert has fired so far.")); return; }
   const item = currentItem();
-  historyNode.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "fired"), h("th", {}, "rule"), h("th", {}, "queue"), h("th", { class: "num" }, "value"), h("th", { class: "num" }, "peak"), h("th", {}, "lasted"), h("th", {}, "acknowledged"), h("th", {}, "sent"))),
+  historyNode.replaceChildren(h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "fired"), h("th", {}, "rule"), h("th", {}, "queue"), h("th", { class: "num" }, "value"), h("th", { class: "num" }, "peak"), h("th", {}, "lasted"), h("th", {}, "acknowledged"), h("th", {}, "sent"))),
     h("tbody", {}, past.map((a) => h("tr", { "aria-selected": String(a.id) === item ? "true" : null, "data-alert": a.id }, h("td", {}, at(a.fired_at_ms)), h("td", { class: "ink" }, a.rule), h("td", {}, a.queue || "\u2013"), h("td", { class: "num" }, measured(a.measure, a.value)), h("td", { class: "num" }, measured(a.measure, a.peak)),
       h("td", {}, a.cleared_at_ms ? duration(a.cleared_at_ms - a.fired_at_ms) : h("b", {}, shape(a.severity === "critical" ? "diamond" : "triangle"), "firing")), h("td", {}, a.acknowledged_by ? [a.acknowledged_by, " ", at(a.acknowledged_at_ms)] : h("span", { class: "quiet" }, "nobody")),
-      h("td", { class: "wrap" }, (a.deliveries || []).length ? a.deliveries.map((d) => h("div", {}, shape(d.ok ? "ring" : "diamond"), `${d.target} ${clock(d.at_ms)}`, d.ok ? "" : h("span", { class: "quiet" }, ` ${d.detail}`))) : h("span", { class: "quiet" }, "no target"))))))),
+      h("td", { class: "wrap" }, (a.deliveries || []).length ? a.deliveries.map((d) => h("div", {}, shape(d.ok ? "ring" : "diamond"), `${d.target} ${clock(d.at_ms)}`, d.ok ? "" : h("span", { class: "quiet" }, ` ${d.detail}`))) : h("span", { class: "quiet" }, "no target")))))))),
     nextBefore ? h("button", { type: "button", class: "plain", onclick: async () => { const data = await get(`/alerts${query({ limit: 50, before: nextBefore })}`); past = [...past, ...data.alerts]; nextBefore = data.next_before; drawHistory(); } }, "Show older") : "");
 }
 

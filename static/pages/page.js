@@ -99,6 +99,15 @@ export function part(title, small, ...children) {
   return h("section", { class: "part" }, h("h2", { class: "title" }, title, small ? h("small", {}, small) : null), children);
 }
 
+/** A table whose cells stand under each other on a phone, each beside the name of its column. @param {HTMLElement} table */
+export function stacked(table) {
+  const { tHead, tBodies } = /** @type {HTMLTableElement} */ (table);
+  const names = [...(tHead?.rows[0].cells || [])].map((cell) => (cell.textContent || "").split(",")[0]);
+  for (const row of tBodies[0].rows) [...row.cells].forEach((cell, i) => { if (i && names[i]) cell.dataset.column = names[i]; });
+  table.classList.add("stacked");
+  return table;
+}
+
 /** A field in a form: name above, unit beside, meaning below. @param {string} name @param {HTMLElement} input @param {string} [unit] @param {string} [meaning] */
 export function field(name, input, unit = "", meaning = "") {
   return h("label", { class: "field" }, h("span", { class: "field-name" }, name, unit ? h("span", { class: "quiet" }, `${NBSP}${unit}`) : null), input, meaning ? h("span", { class: "quiet meaning" }, meaning) : null);

@@ -150,6 +150,27 @@ def test_no_page_scrolls_sideways_on_a_phone(room: Room) -> None:
         assert width <= window, f"{path} is {width} wide in a window of {window}"
 
 
+def test_the_rules_of_alerts_stand_below_each_other_on_a_phone(room: Room) -> None:
+    room.page.set_viewport_size(PHONE)
+    room.log_in()
+    room.open("/alerts/")
+    rule = room.page.locator("tr[data-rule]").first
+    expect(rule).to_be_visible()
+    wide = "nodes => nodes.filter(node => node.scrollWidth > node.clientWidth).length"
+    assert room.page.locator(".scrollx").evaluate_all(wide) == 0
+    # Each cell says which column it is of, since the head of the table is not there to say it.
+    named = "cells => cells.map(cell => getComputedStyle(cell, '::before').content)"
+    assert rule.locator("td[data-column]").evaluate_all(named) == [
+        '"fires when"',
+        '"clears under"',
+        '"severity"',
+        '"goes to"',
+        '"runbook"',
+    ]
+    rule.get_by_role("button", name="Edit").click()
+    expect(room.page.locator("dialog.ask")).to_contain_text("Change the rule")
+
+
 def test_no_page_breaks_the_content_policy(room: Room) -> None:
     complaints: list[str] = []
     room.page.on(
