@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.support.stack import Stack
+from tests.support.waiting import wait_until
 
 from .room import Room
 
@@ -48,13 +49,15 @@ def test_a_socket_that_has_died_unseen_is_left_for_a_new_one(room: Room) -> None
     sockets[-1] = DEAD
     expect(body).to_have_attribute("data-live", "stale")
     expect(body).to_have_attribute("data-live", "live")
-    for _ in range(300):  # a slow machine's page may be live again by asking, before it has a new socket
-        if len(sockets) > opened:
-            break
-        room.page.wait_for_timeout(100)
+
+    def shows_the_newest() -> bool:
+        """A slow machine's page may be live again by asking, before it has a new socket."""
+        room.page.wait_for_timeout(100)  # the sockets of the page are served meanwhile
+        shown = room.page.evaluate("() => import('/static/js/live.js').then(({ live }) => live.frame.seq)")
+        return len(sockets) > opened and abs(room.stack.get("/api/v1/queues")["seq"] - shown) <= 3
+
+    wait_until(shows_the_newest, within_s=40, what="the newest frame by a new socket")
     assert len(sockets) == opened + 1
-    shown = room.page.evaluate("() => import('/static/js/live.js').then(({ live }) => live.frame.seq)")
-    assert abs(room.stack.get("/api/v1/queues")["seq"] - shown) <= 3
 
 
 def test_a_server_that_is_frozen_with_the_socket_open_turns_the_page_stale_and_its_return_live(

@@ -25,7 +25,7 @@ import httpx
 from celery import Celery
 
 from tests.engine import audit
-from tests.support.processes import die_with_parent
+from tests.support.processes import children_of, die_with_parent
 from tests.support.servers import RedisServer
 from tests.support.stack import API_KEY, PASSWORD, ROOT, clean_environment
 from tests.support.waiting import wait_until
@@ -97,8 +97,7 @@ class Process:
     def children(self) -> list[int]:
         assert self.process is not None
         try:
-            with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
-                return [int(pid) for pid in children.read().split()]
+            return children_of(self.process.pid)
         except OSError:
             return []
 
@@ -176,6 +175,7 @@ class Storm:
                 "SLUICEGATE_PORT": str(port),
                 "SLUICEGATE_DRILLS": "1",
                 "SLUICEGATE_IMPORTS": "tests.field.jobs",
+                "SLUICEGATE_RETENTION_S": "86400",  # a long storm is recounted to its first job
                 "SLUICEGATE_API_KEY": API_KEY,
                 "SLUICEGATE_OPERATOR_PASSWORD": PASSWORD,
                 "DJANGO_SETTINGS_MODULE": "config.settings",

@@ -101,7 +101,7 @@ def test_the_gate_goes_on_and_the_recorder_catches_up(stack_and_outage: tuple[St
         assert -1_000 <= frame["at_ms"] - notice["since_at_ms"] < 60_000  # by two clocks
         assert store.snapshot()["quarantine_spool"]["count"] == JOBS
         seq = frame["seq"]
-        wait_until(lambda: read_frame(store)["seq"] >= seq + 2, within_s=4, what="frames to go on")
+        wait_until(lambda: read_frame(store)["seq"] >= seq + 2, within_s=15, what="frames to go on")
         assert httpx.get(f"{stack.base_url}/healthz", timeout=1, trust_env=False).status_code == 200
         ready = httpx.get(f"{stack.base_url}/readyz", timeout=2, trust_env=False)
         assert (ready.status_code, ready.json()["ready"]) == (200, True)

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
@@ -26,6 +27,14 @@ def is_alive(pid: int) -> bool:
             return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def children_of(parent: int) -> list[int]:
+    """Those of every thread: a pool's children are not all started by the main one."""
+    pids: list[int] = []
+    for thread in Path(f"/proc/{parent}/task").iterdir():
+        pids += map(int, (thread / "children").read_text().split())
+    return pids
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
