@@ -39,9 +39,9 @@ def list_alerts(
         raise Problem(422, "invalid", "state must be firing, cleared or all.", field="state")
     if queue:
         rows = rows.filter(queue=queue)
-    found, cursor = page_of(rows, before=before, limit=limit)
+    page = page_of(rows, before=before, limit=limit)
     firing = Alert.objects.filter(cleared_at_ms__isnull=True).count()
-    return page_document("alerts", found, cursor, _with_deliveries, firing=firing)
+    return page_document("alerts", page, _with_deliveries, firing=firing)
 
 
 @router.get("/alerts/rules", auth=Scope("read"), response={200: dict, **FAULTS})

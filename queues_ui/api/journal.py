@@ -36,8 +36,7 @@ def read_journal(
             rows = rows.filter(**{name: value})
     if search:
         rows = rows.filter(target__icontains=search[:200]) | rows.filter(reason__icontains=search[:200])
-    found, cursor = page_of(rows, before=before, limit=limit)
-    return page_document("entries", found, cursor, show_entry)
+    return page_document("entries", page_of(rows, before=before, limit=limit), show_entry)
 
 
 def show_entry(row: JournalEntry) -> dict[str, Any]:

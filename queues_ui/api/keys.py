@@ -14,6 +14,7 @@ from workers.models import ApiKey
 from ..access.caller import forget_keys
 from ..access.door import Scope
 from ..queries.engine import open_gate
+from .paging import page_document, page_of
 from .schemas import NewKey, ProblemDocument
 
 router = Router(tags=["keys"])
@@ -21,8 +22,11 @@ FAULTS = dict.fromkeys((401, 403, 404, 422), ProblemDocument)
 
 
 @router.get("/keys", auth=Scope("admin"), response={200: dict, **FAULTS})
-def list_keys(request: HttpRequest) -> dict[str, Any]:
-    return {"keys": [create_key.show_key(row) for row in ApiKey.objects.all()[:1000]]}
+def list_keys(request: HttpRequest, before: int | None = None, limit: int | None = None) -> dict[str, Any]:
+    """Newest first, revoked ones too."""
+    return page_document(
+        "keys", page_of(ApiKey.objects.all(), before=before, limit=limit), create_key.show_key
+    )
 
 
 @router.post("/keys", auth=Scope("admin"), response={201: dict, **FAULTS})

@@ -66,5 +66,4 @@ def transitions(
     rows = Transition.objects.all()
     if scope:
         rows = rows.filter(scope=scope)
-    found, cursor = page_of(rows, before=before, limit=limit)
-    return page_document("transitions", found, cursor, show_transition)
+    return page_document("transitions", page_of(rows, before=before, limit=limit), show_transition)

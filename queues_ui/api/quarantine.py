@@ -21,7 +21,7 @@ from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries.engine import open_gate
 from ..queries.held import EVERY_STATE, MOST_FOUND, search_through, show_causes, sum_up
-from .paging import MOST, page_document, page_of
+from .paging import MOST, page_by_time, page_document, page_of
 from .problems import Problem
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
 
@@ -80,11 +80,10 @@ def search(
     else:
         narrowed = bool(queue or tenant or payload_class or request.auth.tenant is not None)
         held = sum_up(jobs, narrowed=narrowed)
-    found, cursor = page_of(jobs.defer("payload", "traceback", "words_sealed"), before=before, limit=limit)
+    page = page_of(jobs.defer("payload", "traceback", "words_sealed"), before=before, limit=limit)
     return page_document(
         "jobs",
-        found,
-        cursor,
+        page,
         show_line,
         count=held.count,
         **more,
@@ -144,8 +143,10 @@ def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
 
 
 @router.get("/batches", auth=Scope("read"), response={200: dict, **FAULTS})
-def list_batches(request: HttpRequest, limit: int = 20) -> dict[str, Any]:
-    return {"batches": [show_batch(batch) for batch in ReplayBatch.objects.all()[: min(100, max(1, limit))]]}
+def list_batches(request: HttpRequest, before: int | None = None, limit: int | None = None) -> dict[str, Any]:
+    """Newest first."""
+    page = page_by_time(ReplayBatch.objects.all(), "created_at", before=before, limit=limit)
+    return page_document("batches", page, show_batch)
 
 
 @router.get("/batches/{batch_id}", auth=Scope("read"), response={200: dict, **FAULTS})

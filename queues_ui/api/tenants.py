@@ -12,6 +12,7 @@ from workers.models import Suspension
 
 from ..access.door import Scope
 from ..queries.engine import open_gate
+from .paging import page_document, page_of
 from .schemas import ProblemDocument, Why, WhyNeeded
 
 router = Router(tags=["tenants"])
@@ -19,9 +20,15 @@ FAULTS = dict.fromkeys((401, 403, 404, 422, 503), ProblemDocument)
 
 
 @router.get("/suspensions", auth=Scope("read"), response={200: dict, **FAULTS}, summary="Suspended tenants")
-def list_suspended(request: HttpRequest) -> dict[str, Any]:
-    rows = [row for row in Suspension.objects.all()[:1000] if request.auth.sees(row.tenant)]
-    return {"suspensions": [suspend_tenant.show_suspension(row) for row in rows]}
+def list_suspended(
+    request: HttpRequest, before: int | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    """Newest first; `count` is of all of them."""
+    rows = Suspension.objects.all()
+    if request.auth.tenant is not None:
+        rows = rows.filter(tenant=request.auth.tenant)
+    page = page_of(rows, before=before, limit=limit)
+    return page_document("suspensions", page, suspend_tenant.show_suspension, count=rows.count())
 
 
 @router.post("/tenants/{path:tenant}/suspend", auth=Scope("operate"), response={200: dict, **FAULTS})

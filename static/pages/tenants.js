@@ -19,12 +19,20 @@ const suspendedNode = h("div", { class: "section", "data-suspended": true });
 root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, table, note));
 const why = may("operator") ? "" : "viewers may look; an operator may suspend or resume a tenant";
 
+/** How far down the list of suspended tenants somebody has asked. */
+let pages = 1;
+
 async function readSuspended() {
   try {
-    const list = (await get("/suspensions")).suspensions;
+    let { suspensions: list, next_before: next, count: all } = await get("/suspensions?limit=200");
+    for (let page = 1; page < pages && next; page += 1) {
+      const older = await get(`/suspensions?limit=200&before=${next}`);
+      list = [...list, ...older.suspensions];
+      next = older.next_before;
+    }
     suspendedNode.hidden = !list.length;
-    swap(suspendedNode, JSON.stringify(list), () => part("Suspended", `${plural(list.length, "tenant")}; offers refused, waiting jobs held and not counted in any age`, h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["tenant", "since", "who", "reason", ""].map((t) => h("th", {}, t)))),
-      h("tbody", {}, list.map((s) => h("tr", {}, h("td", { class: "ink" }, shape("slash"), " ", s.tenant), h("td", {}, at(s.at_ms)), h("td", {}, s.by), h("td", { class: "wrap" }, s.reason), h("td", {}, h("button", { type: "button", "data-act": "resume", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askResume(s.tenant); } }, "Resume")))))))));
+    swap(suspendedNode, JSON.stringify([list, all]), () => part("Suspended", `${plural(all, "tenant")}${next ? `, the newest ${count(list.length)} shown` : ""}; offers refused, waiting jobs held and not counted in any age`, h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["tenant", "since", "who", "reason", ""].map((t) => h("th", {}, t)))),
+      h("tbody", {}, list.map((s) => h("tr", {}, h("td", { class: "ink" }, shape("slash"), " ", s.tenant), h("td", {}, at(s.at_ms)), h("td", {}, s.by), h("td", { class: "wrap" }, s.reason), h("td", {}, h("button", { type: "button", "data-act": "resume", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askResume(s.tenant); } }, "Resume"))))))), next ? h("button", { type: "button", class: "plain", onclick: () => { pages += 1; readSuspended(); } }, "Show older") : null));
   } catch { /* the next read tells */ }
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from queues_ui.api import paging
 from queues_ui.queries import history
-from workers.models import Sample, Transition
+from workers.models import ApiKey, ReplayBatch, Sample, Suspension, Transition
 
 pytestmark = pytest.mark.database
 
@@ -141,22 +141,50 @@ def test_the_history_of_many_queues_is_told_in_fewer_points(api, gate, monkeypat
     assert len(whole["transitions"][0]["reason"]) == history.LONGEST_REASON
 
 
-def test_a_page_ends_before_it_is_too_large_and_the_rest_is_the_next(api, gate, monkeypatch):
+WIDE = "\u0800" * 300
+#: What makes a row of each long list, told apart by who made it.
+MAKERS = {
+    "transitions": lambda by: Transition.objects.create(
+        scope="*", before="normal", after="saturated", by=by, at_ms=1, reason=WIDE
+    ),
+    "suspensions": lambda by: Suspension.objects.create(tenant=f"tenant {by}", by=by, reason=WIDE, at_ms=1),
+    "keys": lambda by: ApiKey.objects.create(prefix="sg", sha256=by, scopes=["read"], by=by, tasks=[WIDE]),
+    "batches": lambda by: ReplayBatch.objects.create(verb="discard", by=by, reason=WIDE),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_page_ends_before_it_is_too_large_and_the_rest_is_the_next(admin_api, gate, monkeypatch, name):
     monkeypatch.setattr(paging, "MOST_BYTES", 3000)
     for i in range(9):
-        Transition.objects.create(
-            scope="*", before="normal", after="saturated", by="x", at_ms=i, reason="\u0800" * 300
-        )
-    seen: list[int] = []
+        MAKERS[name](str(i))
+    seen: list[str] = []
     before = ""
     while True:
-        page = api.get(f"/transitions?limit=5{before}").json()
-        assert 1 <= len(page["transitions"]) <= 2
-        seen += [row["at_ms"] for row in page["transitions"]]
+        answer = admin_api.get(f"/{name}?limit=5{before}")
+        assert answer.status_code == 200, answer.content
+        assert len(answer.content.decode()) < 3500
+        page = answer.json()
+        seen += [row["by"] for row in page[name]]
         if page["next_before"] is None:
             break
         before = f"&before={page['next_before']}"
-    assert seen == list(range(8, -1, -1))
+    assert [by for by in seen if by.isdigit()] == [str(i) for i in range(8, -1, -1)]
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_cursor_from_nowhere_is_answered(admin_api, gate, name):
+    MAKERS[name]("1")
+    for before, found in (("9" * 30, True), ("-1", False)):
+        page = admin_api.get(f"/{name}?before={before}").json()
+        assert (bool(page[name]), page["next_before"]) == (found, None)
+
+
+def test_of_the_suspended_a_key_sees_and_counts_its_own_tenant_only(api, gate):
+    for tenant in ("default", "other"):
+        Suspension.objects.create(tenant=tenant, by="x", at_ms=1)
+    page = api.get("/suspensions").json()
+    assert ([row["tenant"] for row in page["suspensions"]], page["count"]) == (["default"], 1)
 
 
 def test_of_a_body_of_unknown_names_the_first_are_told(api, gate):
