@@ -68,7 +68,8 @@ startPage({
   draw: (frame, state) => {
     const list = frame.tenants || [];
     const tenants = new Set(list.map((t) => t.tenant));
-    setText($("[data-facts]"), `${plural(tenants.size, "tenant")}, the largest 50 and the rest; rates per second over the last 5\u00a0s`);
+    const left = /** @type {any} */ (frame).tenants_left_out || 0;
+    setText($("[data-facts]"), `${plural(tenants.size, "tenant")}${left ? ` shown, the largest of those that offered last; ${plural(left, "more row")} of a queue and a tenant` : ""}; rates per second over the last 5\u00a0s`);
     table.hidden = !list.length;
     note.hidden = !!list.length;
     const keys = new Set();

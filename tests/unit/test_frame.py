@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.frame_schema import FRAME
 from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot, make_worker
-from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame
+from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame, find_offerers
 from workers.metrics.history import History
 from workers.store.bins import bin_value_ms
 
@@ -100,6 +100,31 @@ def test_a_frame_without_queues_database_or_policy_fits_too() -> None:
     check(frame_of(history_of(make_snapshot(0, {"normal": make_queue()}, policies={}))))
 
 
+def test_tenants_that_no_sample_looks_at_are_counted_and_make_a_fair_share_unknown() -> None:
+    rows = [
+        {
+            **dict.fromkeys(("offered", "accepted", "refused", "started", "succeeded", "failed"), offered),
+            **dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 1),
+            "queue": "normal",
+            "tenant": name,
+            "oldest_eligible_at_ms": None,
+        }
+        for name, offered in (("ann", 30), ("bob", 10))
+    ]
+    none = [{**row, **dict.fromkeys(("offered", "accepted"), 0)} for row in rows]
+    known = {"depth": 2_000, "tenants_known": 2_000}
+    before = make_snapshot(0, {"normal": make_queue(**known)}, tenants=none)
+    totals = {"offered": 100, "accepted": 100}
+    after = make_snapshot(5, {"normal": make_queue(**known, totals=totals)}, tenants=rows)
+    frame = frame_of(history_of(before, after))
+    check(frame)
+    assert (len(frame["tenants"]), frame["tenants_left_out"]) == (2, 1_998)
+    assert {row["fair_share"] for row in frame["tenants"]} == {None}
+    assert "some of its tenants" in frame["tenants"][0]["unknown"]["fair_share"]
+    # Ann's 30 of the 100 that all offered, not of the 40 that the rows shown did.
+    assert find_offerers(frame["tenants"], {"normal": 20.0}) == {"normal": ("ann", 0.3)}
+
+
 def test_tenants_and_workers_fit_and_say_silent_when_silent() -> None:
     tenant = {
         **dict.fromkeys(("offered", "accepted", "refused", "started", "succeeded", "failed"), 3),
@@ -117,6 +142,7 @@ def test_tenants_and_workers_fit_and_say_silent_when_silent() -> None:
     assert (len(frame["tenants"]), frame["tenants_left_out"]) == (50, 11)
     assert frame["tenants"][-1]["tenant"] == "ann"
     assert frame["tenants"][-1]["oldest_age_ms"] == 5000
+    assert frame["tenants"][-1]["fair_share"] == 1
     assert (frame["workers"][0]["state"], frame["workers"][0]["beat_ago_ms"]) == ("silent", 20_000)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,13 +120,14 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
     for row in rows:
         row["share"] = shares[row["name"]]
     tenants, left_out = largest(tenant_rows(history, loads, total_slots=total_slots))
+    left_out += sum(unseen_tenants(snapshot).values())
     verdict = give_verdict(
         rows,
         mode=mode,
         mode_reason=mode_reason,
         redis_state=str(context.redis.get("state", "unknown")),
         redis_detail=str(context.redis.get("detail") or ""),
-        offerers=find_offerers(tenants),
+        offerers=find_offerers(tenants, {row["name"]: row["rates"].get("offered") for row in rows}),
         now_ms=now_ms,
     )
     verdict_key = (
@@ -541,6 +543,7 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
     mean_ms = {load.name: load.mean_service_ms for load in loads}
     before_5 = _by_tenant(earlier)
     before_60 = _by_tenant(minute_ago)
+    unseen = unseen_tenants(snapshot)
     active: dict[str, int] = {}
     for row in snapshot["tenants"]:
         if (row["depth"] and not row.get("suspended")) or row["in_flight"]:
@@ -557,6 +560,7 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
         share = _slot_share(
             before_60.get(key, {}), row, mean_ms.get(row["queue"]), span_ms=span_ms, slots=total_slots
         )
+        sharers = 0 if unseen[row["queue"]] else active.get(row["queue"], 0)
         out: dict[str, Any] = {
             "tenant": row["tenant"],
             "queue": row["queue"],
@@ -567,19 +571,27 @@ def tenant_rows(history: History, loads: Sequence[Load], *, total_slots: float) 
             "bytes": int(row["bytes"]),
             "cost_ms": int(row["cost_ms"]),
             "share": share,
-            "fair_share": round(1 / active[row["queue"]], 4) if active.get(row["queue"]) else None,
+            "fair_share": round(1 / sharers, 4) if sharers else None,
             "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
             "suspended": bool(row.get("suspended")),
             "totals": {
                 name: int(row.get(name) or 0) for name in ("offered", "accepted", "refused", "succeeded")
             },
         }
-        reasons = {"share": "not enough samples yet", "fair_share": "nobody waits or runs"}
+        why = "a sample looks at some of its tenants only" if unseen[row["queue"]] else "nobody waits or runs"
+        reasons = {"share": "not enough samples yet", "fair_share": why}
         unknown = {name: reason for name, reason in reasons.items() if out[name] is None}
         if unknown:
             out["unknown"] = unknown
         rows.append(out)
     return rows
+
+
+def unseen_tenants(snapshot: Mapping[str, Any]) -> Counter[str]:
+    """How many tenants of each queue a sample has no row of: it looks at those that offered last."""
+    seen = Counter(row["queue"] for row in snapshot["tenants"])
+    known = {name: int(row.get("tenants_known") or 0) for name, row in snapshot["queues"].items()}
+    return Counter({name: max(0, number - seen[name]) for name, number in known.items()})
 
 
 def largest(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
@@ -604,15 +616,17 @@ def _slot_share(
     return None if mean_ms is None else round(min(1.0, runs * mean_ms / (slots * span_ms)), 4)
 
 
-def find_offerers(tenants: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, float]]:
-    """Who offers most to each queue, with the share; only where there is more than one."""
+def find_offerers(
+    tenants: Sequence[Mapping[str, Any]], of_all: Mapping[str, float | None]
+) -> dict[str, tuple[str, float]]:
+    """Who offers most to each queue, with the share of what all offer; only where there is more than one."""
     offered: dict[str, list[tuple[float, str]]] = {}
     for row in tenants:
         rate = row["rates"].get("offered")
         if rate:
             offered.setdefault(row["queue"], []).append((rate, row["tenant"]))
     return {
-        queue: (max(rows)[1], max(rows)[0] / sum(rate for rate, _ in rows))
+        queue: (max(rows)[1], max(rows)[0] / max(of_all.get(queue) or 0.0, sum(rate for rate, _ in rows)))
         for queue, rows in offered.items()
         if len(rows) > 1
     }
