@@ -30,11 +30,11 @@ def is_alive(pid: int) -> bool:
 
 
 def children_of(parent: int) -> list[int]:
-    """Those of every thread: a pool's children are not all started by the main one."""
+    """Those that live, of every thread: a pool's children are not all started by the main one."""
     pids: list[int] = []
     for thread in Path(f"/proc/{parent}/task").iterdir():
         pids += map(int, (thread / "children").read_text().split())
-    return pids
+    return [pid for pid in pids if is_alive(pid)]  # one that has ended is there until its parent looks
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
