@@ -353,6 +353,27 @@ def test_a_cap_on_jobs_in_flight_holds(store: Store) -> None:
     assert len(store.claim("w2", ["normal"], 5)) == 1
 
 
+def test_one_claim_brings_a_few_megabytes_and_the_next_ones_the_rest(store: Store) -> None:
+    """Fifty jobs of 1 MB in one reply would be longer on the way than a client waits."""
+    store.publish_policy("normal", {}, version=2)
+    offers = [an_offer(size=1_000_000) for _ in range(50)]
+    for offer in offers:
+        assert store.admit([offer])[0].accepted
+    claims = [store.claim("w", ["normal"], 50) for _ in range(10)]
+    assert [len(jobs) for jobs in claims] == [5] * 10  # the fifth passes 4 MiB
+    assert [job.id for jobs in claims for job in jobs] == [offer.id for offer in offers]
+    assert audit.find_faults(store) == []
+
+
+def test_a_job_larger_than_a_claim_brings_comes_alone(store: Store) -> None:
+    store.publish_policy("normal", {}, version=2)
+    large, *small = [an_offer(size=size) for size in (5_000_000, *[10] * 50)]
+    store.admit([large])
+    store.admit(small)
+    assert [job.id for job in store.claim("w", ["normal"], 50)] == [large.id]
+    assert [job.id for job in store.claim("w", ["normal"], 50)] == [offer.id for offer in small]
+
+
 @pytest.mark.parametrize("gone", ["payloads", "ops"])
 def test_data_deleted_under_the_gate_is_said_to_be_lost(store: Store, gone: str) -> None:
     store.publish_policy("normal", {}, version=2)

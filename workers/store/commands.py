@@ -280,11 +280,11 @@ class Store:
         return list(lost), list(stop)
 
     def claim(self, worker: str, queues: Sequence[str], most: int = 1) -> list[Claimed]:
-        """Takes up to ``most`` jobs by policy."""
+        """Takes up to ``most`` jobs by policy; fewer where their payloads come to 4 MiB (claim.lua)."""
         return self.take_turn(worker, queues, most, []).jobs
 
     def take_turn(self, worker: str, queues: Sequence[str], most: int, ends: Sequence[Settlement]) -> Turn:
-        """Ends deliveries and takes up to ``most`` jobs by policy, in one step."""
+        """Ends deliveries and takes jobs as ``claim`` does, in one step."""
         return parse_turn(self._reply("claim", *turn_arguments(worker, queues, most, ends)), self.clock)
 
     def forget_worker(self, worker: str) -> None:

@@ -4,7 +4,7 @@
 -- ARGV  1 worker name   2 how many at most   3 how many deliveries end   4.. these, as settle.lua takes them
 --       then queue names, as the worker consumes them
 -- Reply msgpack {now, jobs, words}; words are settle.lua's, one an ended delivery; a job is {id, epoch, queue, payload, deliveries, max_deliveries, lease_ms, accepted_at_ms, task,
---       payload class or ""}
+--       payload class or ""}. The last job is the one with which the payloads come to 4 MiB, if they do.
 -- Cost  O(queues + jobs log n) beside the settling; about 17 commands for one job of one queue. Expired heads are ended on the way,
 --       at most 50 a call.
 -- @include base
@@ -149,8 +149,11 @@ local function take(q, p)
   return id, rec, n
 end
 
-local jobs, skipped = {}, 0
-while waiting > 0 and #jobs < most and skipped < 50 do
+-- A reply of more would not be over within a client's timeout (connections.py), and its jobs would be lost to it
+-- until their leases ran out. What is taken cannot be put back as cheaply, so the one that passes it goes along.
+local REPLY_BYTES = 4 * 1024 * 1024
+local jobs, skipped, carried = {}, 0, 0
+while waiting > 0 and #jobs < most and carried < REPLY_BYTES and skipped < 50 do
   local q, tag, past_ceiling = choose()
   if not q then break end
   local s = state[q]
@@ -199,6 +202,7 @@ while waiting > 0 and #jobs < most and skipped < 50 do
           set_number(schedule, 'vt', tag)
           set_number(schedule, 'vt:' .. q, tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1)))
         end
+        carried = carried + #payload
         jobs[#jobs + 1] = {id, epoch, q, payload, rec.dl, s.policy.max_deliveries or 3, lease_ms, rec.a, rec.t, rec.pc or ''}
       end
     end
