@@ -112,7 +112,7 @@ function drawMeasures(q) {
     ["share of what is done", shareWords(q.share)],
     ["bounds from the wait", waitWords(q.promise)],
     ["downstream", q.downstream ? h("span", {}, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(q.downstream)}/` }, q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
-    ["set aside", q.parked ? `${plural(q.parked, "job")} behind a cap or a downstream of their own` : null],
+    ["set aside", q.parked ? h("span", {}, `${plural(q.parked, "job")} behind a cap or a downstream of their own`, ...(q.set_aside || []).map(standsAside)) : null],
     ["promise", promise(q.objective)], ["on the way", q.buffers ? `${count(q.buffers.blocked)} wait for room + ${q.buffers.spilled ? `${count(q.buffers.spilled)} spilled + ` : ""}${count(q.buffers.ready)} ready + ${count(q.buffers.delayed)} delayed + ${count(q.buffers.reserved)} reserved + ${count(q.buffers.running)} running = ${count(q.buffers.sum)}` : null],
     ["credits", q.credits ? `${plural(q.credits.producers, "producer")} hold ${count(q.credits.out)}; ${count(q.credits.granted)} granted = ${count(q.credits.used)} used + ${count(q.credits.returned)} returned + ${count(q.credits.expired)} run out + ${count(q.credits.out)} held` : null],
     ["waiting room", q.waiting_room ? h("span", {}, `${count(q.waiting_room.line)} in line, ${count(q.waiting_room.called)} called, of ${count(q.waiting_room.max)}; ${count(q.waiting_room.given)} given = ${count(q.waiting_room.admitted)} admitted + ${count(q.waiting_room.expired)} expired + ${count(q.waiting_room.line + q.waiting_room.called)} out; the next one waits `, isKnown(q.waiting_room.modeled_wait_s) ? `${duration(q.waiting_room.modeled_wait_s * 1000)}, modeled` : "for an unknown time: no service rate yet") : null],
@@ -121,6 +121,12 @@ function drawMeasures(q) {
     ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
     ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
   ])]);
+}
+
+/** What stands aside for a downstream that tasks name. @param {any} s */
+function standsAside(s) {
+  const part = s.share < 1 ? ", which lets " + percent(s.share) + " of the slots work (modeled) and leaves them as much of the bounds in jobs and work" : "";
+  return h("span", {}, `; ${count(s.jobs)} for `, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(s.downstream)}/` }, s.downstream), part);
 }
 
 /** What was done of all in the last minute, beside what the weights say. @param {any} s */

@@ -182,6 +182,44 @@ def test_where_all_was_set_aside_the_oldest_of_it_makes_room(gate: SteppedStore)
     assert (first.status, second.status) == ("shed", "pending")
 
 
+def test_what_stands_aside_takes_the_part_of_the_bounds_that_is_let_work(gate: SteppedStore) -> None:
+    make(gate, "mail", initial=1)
+    gate.publish_policy("bulk", {"weight": 1, "max_count": 40, "max_cost_ms": 4_000}, version=2)
+    gate.admit([offer(n, "bulk", downstream="mail") for n in range(9)])
+    assert [job.id for job in gate.claim("a", ["bulk"], 4)] == ["bulk-0"]
+
+    def modeled() -> dict[str, float | None]:
+        history = History()
+        for _ in range(9):
+            gate.step(1_000)
+            gate.renew("a", {"slots": 4, "queues": ["bulk"]}, [])
+            history.add(gate.snapshot())
+        assert history.latest is not None
+        figures = model_all(history, history.latest)["bulk"]
+        gate.publish_model("bulk", figures)
+        return figures
+
+    assert modeled()["through:mail"] == 0.25  # one call at a time of four slots
+    for number in (20, 21):
+        assert gate.admit([offer(number, "bulk", downstream="mail")])[0].accepted
+        gate.claim("a", ["bulk"], 4)
+    refused, other = gate.admit([offer(22, "bulk", downstream="mail"), offer(30, "bulk")])
+    assert (refused.reason, refused.figures) == ("downstream", {"value": 11, "bound": 10})
+    assert other.accepted, "the rest of the bound is for what does not call it"
+    # Of jobs that cost more, fewer.
+    heavy = gate.admit([offer(23, "bulk", downstream="mail", cost_ms=500)])[0]
+    assert (heavy.reason, heavy.figures["bound"]) == ("downstream", 10)
+    gate.publish_policy("bulk", {"weight": 1, "max_count": 40, "on_full": "drop_oldest"}, version=3)
+    assert gate.admit([offer(24, "bulk", downstream="mail")])[0].accepted
+    shed, waits = gate.read_operation("bulk-1"), gate.read_operation("bulk-30")
+    assert shed is not None and waits is not None
+    assert (shed.status, waits.status) == ("shed", "pending"), "the oldest of its own kind makes room"
+    # Nothing stands aside any more: the whole bound is theirs again, and the model forgets the name.
+    gate.purge("bulk", by="o")
+    assert modeled()["through:mail"] is None
+    assert all(v.accepted for v in gate.admit([offer(n, "bulk", downstream="mail") for n in range(40, 70)]))
+
+
 def test_a_full_redis_goes_on_with_what_was_accepted(gate: SteppedStore) -> None:
     gate.publish_policy("normal", {"downstream": "bank", "max_in_flight_per_task": {"t": 2}}, version=2)
     make(gate, initial=3, window_ms=100)

@@ -69,6 +69,7 @@ QUEUE = thing(
             {**dict.fromkeys(("done", "work", "by_weight"), NUMBER), "of": WHOLE, "over_ms": WHOLE}
         ),
         "parked": WHOLE,
+        "set_aside": {"type": "array", "items": thing({"downstream": TEXT, "jobs": WHOLE, "share": NUMBER})},
         "downstream": TEXT_OR_NULL,
         "downstream_share": NUMBER,
         "promise": {

@@ -27,7 +27,8 @@ def queue_model(
 
     Idle must not make the bounds tiny and no worker must not make them zero: it is live slots by share
     and mean service time, never the completions of a quiet minute. The rates behind bounds move from what
-    was published ``before`` by one step at most.
+    was published ``before`` by one step at most. ``through:NAME`` is the part of the queue's slots that a
+    downstream named by its tasks lets work, for as long as jobs stand aside for it.
     """
     held = Rates.from_model(before or {})
     if load.consumers == 0 or load.slots <= 0:
@@ -35,6 +36,12 @@ def queue_model(
     open_slots = max(LEAST_SLOTS, capacity(load, loads, _without_downstreams(rules), total_slots=total_slots))
     slots = max(LEAST_SLOTS, capacity(load, loads, rules, total_slots=total_slots))
     share = min(1.0, slots / open_slots)
+    parts = {
+        f"through:{via.downstream}": round(min(1.0, via.calls / open_slots), 4)
+        for via in rules[load.name].through
+        if via.downstream != rules[load.name].downstream
+    }
+    gone = {name: None for name in before or {} if name.startswith("through:")}
     if load.completed_per_s is not None:
         slots = max(LEAST_SLOTS, load_slots(load, load.completed_per_s))
     mean_ms = load.mean_service_ms or PRIOR_SERVICE_MS
@@ -44,6 +51,8 @@ def queue_model(
         "service_rate_per_s": round(measured.jobs_per_s, 4),
         "seconds_to_drain": round(wait_s, 3),
         "downstream_share": round(share, 4),
+        **gone,
+        **parts,
         **step_towards(measured, held).as_model(),
     }
 

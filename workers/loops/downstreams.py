@@ -39,6 +39,20 @@ def calls_through(
     return tuple(found)
 
 
+def set_aside_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What stands aside in a queue for downstreams that tasks name.
+
+    ``share`` is the part of the queue's slots that the downstream lets work (modeled), and of its bounds in
+    jobs and work that they may take; 1 until the monitor has modeled it.
+    """
+    model = row.get("model") or {}
+    return [
+        {"downstream": name, "jobs": int(jobs), "share": float(model.get(f"through:{name}", 1.0))}
+        for name, jobs in sorted((row.get("set_aside") or {}).items())
+        if jobs > 0
+    ]
+
+
 def downstream_rows(history: History, *, bin_value: BinValue) -> list[dict[str, Any]]:
     """A row a downstream, by name. Latencies are of answers of the last 60 s, drops left out."""
     snapshot, earlier = history.latest, history.reference(RATE_WINDOW_MS)

@@ -30,7 +30,7 @@ from ..modes.effect import (
 )
 from ..modes.redis_health import redis_failed
 from ..states import CREDITS, TICKETS, TOTALS
-from .downstreams import calls_through, downstream_rows, live_limits
+from .downstreams import calls_through, downstream_rows, live_limits, set_aside_rows
 
 VERDICT_HOLD_MS = 5_000  # its numbers change at most this often; its wording with the state
 WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
@@ -317,6 +317,7 @@ def queue_row(
         "max_in_flight": policy.get("max_in_flight"),
         "saturated_share": saturated_share(policy),
         "parked": int(queue.get("parked") or 0),
+        "set_aside": set_aside_rows(queue),
         "downstream": policy.get("downstream"),
         "downstream_share": round(downstream_share(policy, model), 3),
         "promise": promise_facts(

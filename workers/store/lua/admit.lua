@@ -105,6 +105,20 @@ local function has_several_tenants(q, n)
   return known > 1 or (known == 1 and not tenant_of(q, n).now.met)
 end
 
+-- What stands aside in this queue for a downstream that tasks name, and the part of the queue's bounds that it
+-- lets work (forecast/model.py): its jobs may take no more, and leave the rest to those that do not call it.
+local standing = {}
+local function standing_for(q, d)
+  local key = q .. '|' .. d
+  if not standing[key] then
+    local jobs = redis.call('ZCARD', park_key(q, 's:' .. d))
+    local part = jobs > 0 and redis.call('HGET', root .. 'model:' .. q, 'through:' .. d)
+    standing[key] = {jobs = jobs, part = math.min(1, math.max(0.01, tonumber(part or 1)))}
+  end
+  return standing[key]
+end
+local function calls_its_own(o, v) return o.ds and o.ds ~= v.policy.downstream and v.parked > 0 end
+
 -- The first bound that the offer would pass, or nil. Figures say which number stood against which. `room`
 -- stretches the bounds of count, bytes and cost (1 unless said).
 local function bound_passed(o, q, v, cost, room)
@@ -130,6 +144,15 @@ local function bound_passed(o, q, v, cost, room)
   if v.cost_ms == 0 then max_cost = p.max_cost_ms end
   if max_cost and v.cost_ms + cost > max_cost * share then
     return v.cost_ms + cost <= v.open_cost * share and 'downstream' or 'cost', v.cost_ms + cost, max_cost * share
+  end
+  if calls_its_own(o, v) then
+    local s = standing_for(q, o.ds)
+    local part = share * s.part
+    if s.part < 1 and s.jobs > 0 then
+      local jobs, work = s.jobs + 1, (s.jobs + 1) * cost -- the others' cost is taken to be this one's
+      if v.max_count and jobs > math.max(1, v.max_count * part) then return 'downstream', jobs, v.max_count * part end
+      if max_cost and work > math.max(cost, max_cost * part) then return 'downstream', work, max_cost * part end
+    end
   end
   local drained = o.dd and redis.call('HGET', root .. 'model:' .. q, 'seconds_to_drain')
   if o.dd and (o.dd <= 0 or (drained and tonumber(drained) * 1000 > o.dd)) then
@@ -172,10 +195,18 @@ end
 -- Operations that an offer of this call will replace: nobody else may count on their room.
 local replaced = {}
 
--- drop_oldest: what has waited longest makes room; of the same tenant, where its own share is full.
-local function shed_oldest(q, v, n, reason)
-  local of = reason == 'tenant' and n or redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0)[1]
-  local id = of and redis.call('ZRANGE', ready_key(q, of), 0, 0)[1]
+-- drop_oldest: what has waited longest makes room; of the same tenant, where its own share is full, and of
+-- what stands aside for the same downstream, where that lets no more work.
+local function shed_oldest(o, q, v, reason)
+  local n = o.n
+  local aside = reason == 'downstream' and calls_its_own(o, v) and standing_for(q, o.ds)
+  local of, id
+  if aside and aside.jobs > 0 then
+    id = redis.call('ZRANGE', park_key(q, 's:' .. o.ds), 0, 0)[1]
+  else
+    of = reason == 'tenant' and n or redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0)[1]
+    id = of and redis.call('ZRANGE', ready_key(q, of), 0, 0)[1]
+  end
   if not id and (totals_of(q).now.parked or 0) > 0 then
     -- All that waits was set aside: the oldest of the key that has waited longest.
     local key = redis.call('ZRANGE', root .. 'parks:' .. q, 0, 0)[1]
@@ -185,6 +216,7 @@ local function shed_oldest(q, v, n, reason)
   if not rec or replaced[id] or (reason == 'tenant' and rec.n ~= n) or not withdraw(id, rec) then return false end
   of = rec.n
   finish(id, rec, 'shed')
+  if aside and aside.jobs > 0 then aside.jobs = aside.jobs - 1 end
   v.depth = v.depth - 1; v.cost_ms = v.cost_ms - rec.c; v.bytes = v.bytes - rec.b
   local t = v.tenants[of]
   if t then t.count = t.count - 1; t.bytes = t.bytes - rec.b; t.cost = t.cost - rec.c end
@@ -294,7 +326,7 @@ for _, o in ipairs(offers) do
       end
       if not exempt and not whole and v.policy.on_full == 'drop_oldest' then
         for _ = 1, 10 do
-          if not SHEDS[reason or ''] or not shed_oldest(q, v, o.n, reason) then break end
+          if not SHEDS[reason or ''] or not shed_oldest(o, q, v, reason) then break end
           reason, value, bound = bound_passed(o, q, v, cost)
         end
       end
