@@ -164,7 +164,7 @@ def test_a_local_refusal_ends_soon_after_there_is_room(app: Celery, full: Store)
     full.settle([Settlement(job.id, job.epoch, "succeeded")])
     began = time.monotonic()
     wait_until(lambda: _accepts(lambda: app.tasks["t"].s()), within_s=2, what="the door to open")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 2.0
 
 
 def test_a_mode_change_is_seen_by_a_producer_within_two_seconds(app: Celery, store: Store) -> None:

@@ -109,10 +109,10 @@ def test_a_job_past_its_hard_time_limit_ends_at_once_and_for_good(bench: Bench) 
     result = bench.task("limited").delay(name, 60)
     wait_until(lambda: bench.count("start", name), what="the job to start")
     pid, began = worker_pid(bench, name), time.monotonic()
-    operation = bench.await_status(result.id, "failed", within_s=6)
-    assert time.monotonic() - began < 6
+    operation = bench.await_status(result.id, "failed", within_s=15)
+    assert time.monotonic() - began < 15  # of the 60 that it wants
     assert operation.quarantine_reason == "time_limit"
-    wait_until(lambda: not is_alive(pid), within_s=5, what="its process to be gone")
+    wait_until(lambda: not is_alive(pid), within_s=15, what="its process to be gone")
     assert bench.count("start", name) == 1
     assert bench.totals()["in_flight"] == 0
 

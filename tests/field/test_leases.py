@@ -88,10 +88,10 @@ def test_a_job_past_its_hard_limit_is_ended_once_and_its_process_with_it(house: 
     op_id = house.submit(task, 60, queue="normal")
     house.await_status(op_id, "running")
     began, children = time.monotonic(), children_of(house.stack.child_pid("workers"))
-    job = house.await_status(op_id, "failed", within_s=6)
-    assert time.monotonic() - began < 6
+    job = house.await_status(op_id, "failed", within_s=15)
+    assert time.monotonic() - began < 15  # of the 60 that it wants
     assert (job["attempts"], job["deliveries"], job["error"]["type"]) == (1, 1, "TimeLimitExceeded")
-    wait_until(lambda: house.row("normal")["in_flight"] == 0, within_s=3, what="nothing to run")
+    wait_until(lambda: house.row("normal")["in_flight"] == 0, within_s=10, what="nothing to run")
     wait_until(
         lambda: sum(map(is_alive, children)) == len(children) - 1, within_s=30, what="its process to end"
     )
@@ -115,7 +115,7 @@ def test_keyed_jobs_pass_a_stopped_worker_whose_late_end_is_refused(
     os.kill(holder_pid, signal.SIGSTOP)
     try:
         free = house.submit("drill.append", others, "other", queue=queue, ordering_key="another account")
-        assert house.await_status(free, "succeeded", within_s=5)["attempts"] == 1
+        assert house.await_status(free, "succeeded", within_s=10)["attempts"] == 1
         job = house.await_status(first, "succeeded", within_s=20)
         for op_id in rest:
             house.await_status(op_id, "succeeded", within_s=20)

@@ -24,7 +24,7 @@ def test_a_question_that_hangs_is_given_up_and_the_next_are_told_at_once() -> No
     for _ in range(50):
         with pytest.raises(DatabaseAway, match="a moment ago"):
             desk.ask(lambda: 1)
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 3.0  # not fifty times a tenth of a second
     released.set()
     desk._quiet_until = 0.0
     assert desk.ask(lambda: 7) == 7
