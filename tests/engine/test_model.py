@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from typing import Any
 
 import msgpack
@@ -16,9 +17,9 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     precondition,
-    rule,
     run_state_machine_as_test,
 )
+from hypothesis.stateful import rule as make_rule
 
 from workers.limits.downstream import parse_downstream
 from workers.states import TERMINAL
@@ -74,6 +75,24 @@ COUNTED = (
     "in_objective",
 )
 OUTCOMES = ("succeeded", "failed", "retry", "released", "requeued", "lost", "expired", "cancelled", "ignored")
+
+#: How often each rule was carried through; those that are drawn as rare ones each by its own name.
+STEPS: Counter[str] = Counter()
+
+
+def counted(step: Callable[..., None]) -> Callable[..., None]:
+    STEPS[step.__name__] = 0
+
+    @wraps(step)
+    def count(*args: Any, **given: Any) -> None:
+        step(*args, **given)
+        STEPS[step.__name__] += 1
+
+    return count
+
+
+def rule(**given: Any) -> Callable[[Callable[..., None]], Any]:
+    return lambda step: make_rule(**given)(counted(step))
 
 
 @dataclass
@@ -380,6 +399,7 @@ class GateMachine(RuleBasedStateMachine):
             assert verdict.reason in reasons
             self.refuse(offer)
 
+    @counted
     def offer_again(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         job = self.jobs[op_id]
@@ -425,6 +445,7 @@ class GateMachine(RuleBasedStateMachine):
         if parent.cancel_asked or parent.erased or parent.state == "cancelled":
             self.end(link, "cancelled")
 
+    @counted
     def refuse_locally(self, data: st.DataObject) -> None:
         queue, tenant = data.draw(st.sampled_from(QUEUES)), data.draw(st.sampled_from(TENANTS))
         number = data.draw(st.integers(1, 5))
@@ -801,6 +822,7 @@ class GateMachine(RuleBasedStateMachine):
                 assert gone.place in ("settled", "held")
             job.erased = True
 
+    @counted
     def cancel_what_is_of_another(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         assert self.store.cancel(op_id, by="o", tenant="stranger").result == "unknown"
@@ -814,6 +836,7 @@ class GateMachine(RuleBasedStateMachine):
             self.jobs[op_id].cancel_asked = True
             self.end(op_id, "cancelled")
 
+    @counted
     def hold_what_cannot_be_read(self, data: st.DataObject) -> None:
         queue = data.draw(st.sampled_from(QUEUES))
         self.store.client.lpush(queue, b"not-json")
@@ -825,13 +848,14 @@ class GateMachine(RuleBasedStateMachine):
         self.count(job, "offered", "accepted", "quarantined")
         self.end(op_id, "failed")
 
+    @counted
     def record_quarantined(self, data: st.DataObject) -> None:
         held = self.store.read_quarantine_spool(100)
         assert all(self.jobs[row.id].state == "failed" for row in held)
         assert self.store.forget_spooled([row.id for row in held]) == len(held)
 
     @precondition(lambda self: self.jobs)
-    @rule(data=st.data())
+    @make_rule(data=st.data())
     def do_what_is_rare(self, data: st.DataObject) -> None:
         rare = (
             self.offer_again,
@@ -870,6 +894,8 @@ class GateMachine(RuleBasedStateMachine):
 
 def run_machine(store: Store, *, examples: int) -> None:
     GateMachine.store = store
+    for name in STEPS:
+        STEPS[name] = 0
     run_state_machine_as_test(
         GateMachine,
         settings=settings(
@@ -890,3 +916,7 @@ def test_the_gate_does_what_its_model_says(store: Store) -> None:
 @pytest.mark.timeout(1800)
 def test_the_gate_does_what_its_model_says_at_length(store: Store) -> None:
     run_machine(store, examples=1000)
+    print(f"{STEPS.total():,} steps")
+    for name, number in STEPS.most_common():
+        print(f"{number:>8,}  {name}")
+    assert not [name for name, number in STEPS.items() if not number]
