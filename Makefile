@@ -13,7 +13,7 @@ help:
 	@echo "make test    every test, services and browser included"
 	@echo "make lint    ruff, mypy and the rules of who imports whom"
 	@echo "make bench   the gate beside stock Celery"
-	@echo "make soak    the long tests: a thousand kills under load, a week compressed, a hundred thousand held jobs"
+	@echo "make soak    the long tests: a thousand kills under load, a week compressed, a hundred thousand held jobs, the model at length"
 
 # exec, so that the process that make waits for is the supervisor itself.
 up: venv
@@ -37,7 +37,7 @@ bench: venv
 	@exec $(VENV)/python manage.py bench
 
 soak: test-venv
-	@exec $(VENV)/python -m pytest tests/faults tests/field tests/monitor tests/web -m soak -s -p no:cacheprovider
+	@exec $(VENV)/python -m pytest tests/engine tests/faults tests/field tests/monitor tests/web -m soak -s -p no:cacheprovider
 
 # Needs pip-tools in the Python that is named.
 lock:
