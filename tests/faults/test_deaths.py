@@ -13,7 +13,7 @@ import pytest
 from celery.result import AsyncResult
 
 from tests.engine.bench import POLICIES, Bench
-from tests.support.processes import is_alive
+from tests.support.processes import children_of, is_alive
 from tests.support.waiting import wait_until
 from workers.exceptions import StoreUnavailable
 
@@ -233,6 +233,29 @@ def test_a_running_job_is_kept_while_redis_is_killed_and_comes_back(own_bench: B
     assert own_bench.await_status(long.id, "succeeded").lost_count == 0
     assert own_bench.count("start", name) == 1
     assert own_bench.workers[0].process.poll() is None
+
+
+def test_a_job_that_lies_before_a_child_while_redis_is_killed_counts_as_begun(own_bench: Bench) -> None:
+    """With its connection a worker forgets what its pool has not begun; the child begins it all the same."""
+    own_bench.set_policies(DEFAULT_LEASE)
+    worker = own_bench.start_worker("prefork", slots=1)
+    children = children_of(worker.process.pid)
+    name = a_name()
+    for child in children:
+        os.kill(child, signal.SIGSTOP)
+    try:
+        result = own_bench.task("note").delay(name)
+        wait_until(lambda: own_bench.totals()["in_flight"] == 1, what="the job to be taken")
+        own_bench.server.kill()
+        wait_until(lambda: "Restoring 1 unack" in worker.text, what="the worker to notice")
+    finally:
+        for child in children:
+            os.kill(child, signal.SIGCONT)
+    own_bench.server.start()
+    operation = own_bench.await_status(result.id, "succeeded")
+    assert (operation.lost_count, operation.deliveries) == (1, 2)
+    # A child that comes to it late asks first whether it is still the one to do it.
+    assert own_bench.count("start", name) in (1, 2)
 
 
 def test_the_count_of_deliveries_holds_over_lost_connections(own_bench: Bench) -> None:

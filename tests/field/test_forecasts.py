@@ -172,9 +172,9 @@ def test_twice_what_can_be_done_is_growing_until_it_is_full(house: House) -> Non
     with arrivals(house, 2 * 2 / SERVICE_S, queue):
         growing = seen.await_state("growing", within_s=60)
         assert growing["seconds"] is None
-        full = wait_until(lambda: seen.look()["drain"]["full_in_s"], within_s=30, what="a time to full")
-        # Ten a second more come than go, of two thousand.
-        assert 50 < full < 400, full
+        # Ten a second more come than go, of two thousand; at first the rates are of a time before that.
+        near: Callable[[], bool] = lambda: 50 < (seen.look()["drain"]["full_in_s"] or 0) < 400  # noqa: E731
+        wait_until(near, within_s=30, what="a time to full")
         until = time.monotonic() + 20
         while time.monotonic() < until:
             assert seen.look()["drain"]["state"] == "growing", seen.last["drain"]

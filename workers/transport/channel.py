@@ -97,8 +97,7 @@ class QoS(stock.QoS):
         held, holdings = found
         if held.outcome is None:
             if requeue:
-                # What has not started was no delivery: it goes back without counting as one.
-                held.outcome = "released" if held.started_at_ms is None else "requeued"
+                held.outcome = held.word_if_given_back
             else:
                 self._refuse_to_run(held)
         self.channel.end(held, holdings, "requeued" if requeue else "failed")
@@ -134,7 +133,7 @@ class QoS(stock.QoS):
         for tag in gate_tags:
             found = registry.held_by_tag(tag)
             if found and found[0].started_at_ms is None:
-                found[0].outcome = "released"
+                found[0].outcome = found[0].word_if_given_back
                 found[1].settle(found[0], "released")
             self._delivered.pop(tag, None)
         connection = self.channel.connection

@@ -7,6 +7,7 @@ import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,6 +52,7 @@ class Held:
     payload_class: str = DEFAULT_CLASS
     lease_ms: int = 10_000
     taken: bool = False
+    run: weakref.ref[Any] | None = None  # the pool's own record of it
     started_at_ms: int | None = None
     started_monotonic: float | None = None
     outcome: str | None = None
@@ -61,6 +63,18 @@ class Held:
     delay_ms: int | None = None
     downstream: str | None = None
     cancel_requested: bool = False
+
+    @property
+    def word_if_given_back(self) -> str:
+        """``released`` where it has not begun and counts as no delivery; else what counts it.
+
+        What is written to a prefork child begins there before its worker hears of it, and goes on when the
+        pool has forgotten it: a second start of that has to be told from a first.
+        """
+        if self.started_at_ms is not None:
+            return "requeued"
+        run = self.run and self.run()
+        return "lost" if getattr(run, "_write_to", None) is not None else "released"
 
     def settlement(self, outcome: str) -> Settlement:
         run_ms = self.run_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import traceback
+import weakref
 from typing import Any
 
 from billiard.einfo import ExceptionInfo
@@ -87,6 +88,8 @@ def _holding_what_is_unfit(execute: Any) -> Any:
                 raise
             self._give_up(exc)
             raise TaskRevokedError(self.id) from exc  # Celery's word for: its slot is free again
+        if self._held is not None and hasattr(result, "_write_to"):
+            self._held.run = weakref.ref(result)
         future = getattr(result, "f", None)
         if future is not None and self._held is not None:
             # The threads pool looks at no error of a run: the job would stay running for ever.
