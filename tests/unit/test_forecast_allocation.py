@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given as given_that
+from hypothesis import strategies as st
 
-from workers.forecast.allocation import Claimant, Through, allocate
+from workers.forecast.allocation import Claimant, Crew, Through, allocate
 
 
 def busy(name: str, **changes: object) -> Claimant:
@@ -66,3 +68,68 @@ def test_late_jobs_get_a_tenth_but_never_ahead_of_rank_zero() -> None:
 
 def test_no_slots_give_nothing() -> None:
     assert allocate([busy("a"), busy("b")], total=0) == {"a": 0, "b": 0}
+
+
+def served_by(*crews: Crew) -> dict[str, object]:
+    return {"crews": crews, "open_slots": sum(crew.slots for crew in crews)}
+
+
+def test_queues_share_only_the_workers_that_serve_them() -> None:
+    two, eight = Crew(frozenset(("first", "behind")), 2.0), Crew(frozenset(("other",)), 8.0)
+    given = allocate(
+        [
+            busy("first", strict_rank=0, **served_by(two)),
+            busy("behind", **served_by(two)),
+            busy("other", **served_by(eight)),
+        ],
+        total=10,
+    )
+    assert given == {"first": 2, "behind": 0, "other": 8}
+
+
+def test_weights_hold_among_the_queues_of_one_crew_whatever_others_have() -> None:
+    small, large = Crew(frozenset(("normal", "bulk")), 4.0), Crew(frozenset(("other",)), 96.0)
+    given = allocate(
+        [
+            busy("normal", weight=3, **served_by(small)),
+            busy("bulk", weight=1, **served_by(small)),
+            busy("other", weight=1, **served_by(large)),
+        ],
+        total=100,
+    )
+    assert given == {"normal": pytest.approx(3), "bulk": pytest.approx(1), "other": pytest.approx(96)}
+
+
+def test_who_is_served_by_two_crews_leaves_the_shared_one_to_who_has_no_other() -> None:
+    shared, own = Crew(frozenset(("a", "b")), 2.0), Crew(frozenset(("a",)), 2.0)
+    given = allocate([busy("a", **served_by(shared, own)), busy("b", **served_by(shared))], total=4)
+    assert given == {"a": pytest.approx(2), "b": pytest.approx(2)}
+
+
+def test_a_slot_is_kept_only_by_who_could_use_it() -> None:
+    here, there = Crew(frozenset(("bulk",)), 4.0), Crew(frozenset(("urgent",)), 4.0)
+    idle = busy("urgent", strict_rank=1, reserved=2, wants=0.0, **served_by(there))
+    assert allocate([busy("bulk", **served_by(here)), idle], total=8)["bulk"] == 4
+
+
+@given_that(
+    st.dictionaries(
+        st.frozensets(st.sampled_from("abcd"), min_size=1), st.integers(1, 9), min_size=1, max_size=4
+    ),
+    st.lists(st.tuples(st.sampled_from((None, 0, 1)), st.integers(1, 5)), min_size=4, max_size=4),
+)
+def test_no_two_queues_get_more_than_their_workers_have_and_no_slot_idles(
+    slots_of: dict[frozenset[str], int], ranks: list[tuple[int | None, int]]
+) -> None:
+    crews = [Crew(queues, float(slots)) for queues, slots in slots_of.items()]
+    claimants = [
+        busy(name, strict_rank=rank, weight=weight, **served_by(*(c for c in crews if name in c.queues)))
+        for name, (rank, weight) in zip("abcd", ranks, strict=True)
+    ]
+    total = sum(crew.slots for crew in crews)
+    found = allocate(claimants, total=total)
+    for one in claimants:
+        for other in claimants:
+            both = found[one.name] + (found[other.name] if other is not one else 0.0)
+            assert both <= sum(crew.slots for crew in {*one.crews, *other.crews}) + 1e-6
+    assert sum(found.values()) == pytest.approx(total)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 CEILING_SHARE = 0.10  # of all starts, for jobs past their age ceiling; never ahead of rank 0
@@ -22,6 +23,14 @@ class Through:
 
 
 @dataclass(frozen=True, slots=True)
+class Crew:
+    """Workers that serve the same queues, and the slots that they have together."""
+
+    queues: frozenset[str]
+    slots: float
+
+
+@dataclass(frozen=True, slots=True)
 class Claimant:
     name: str
     wants: float  # slots it could keep busy now; infinity with a backlog
@@ -32,54 +41,93 @@ class Claimant:
     cap: float | None = None  # max_in_flight
     past_ceiling: bool = False
     through: tuple[Through, ...] = ()
+    crews: tuple[Crew, ...] = ()  # who serves it; where nobody is told, one crew serves all
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """So much, at most, of the slots given to the queues in ``parts``, each counted with its part."""
+
+    limit: float
+    parts: Mapping[str, float]
+    of_crews: bool = False  # slots that workers have: some are kept free for who reserved them
 
 
 def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]:
-    """Slots a queue: strict ranks in order, a tenth for what is past its ceiling, the rest by weight."""
+    """Slots a queue: strict ranks in order, a tenth for what is past its ceiling, the rest by weight.
+
+    ``total`` is of all live workers. Which of them serve which queues bounds what any queues get together.
+    """
     given = {c.name: 0.0 for c in claimants}
-    free = max(0.0, total)
+    reserving = {c.name: c for c in claimants if c.reserved > 0}
+    bounds: dict[str, list[_Bound]] = {name: [] for name in given}
+    for bound in _bounds(claimants, total):
+        for name in bound.parts:
+            bounds[name].append(bound)
+
+    def slack(bound: _Bound, c: Claimant) -> float:
+        used = sum(given[name] * part for name, part in bound.parts.items())
+        kept_for_others = sum(
+            min(max(0.0, o.reserved - given[name]), o.open_slots)
+            for name, o in reserving.items()
+            if bound.of_crews and name != c.name and name in bound.parts
+        )
+        return bound.limit - used - kept_for_others
 
     def can_take(c: Claimant) -> float:
-        kept_for_others = sum(
-            min(max(0.0, o.reserved - given[o.name]), o.open_slots) for o in claimants if o.name != c.name
-        )
-        room = min(free - kept_for_others, c.open_slots - given[c.name], c.wants - given[c.name])
-        if c.cap is not None:
-            room = min(room, c.cap - given[c.name])
-        for via in c.through:
-            called = sum(
-                given[o.name] * other.share
-                for o in claimants
-                for other in o.through
-                if other.downstream == via.downstream
-            )
-            room = min(room, (via.calls - called) / via.share)
-        return max(0.0, room)
-
-    def give(c: Claimant, slots: float) -> None:
-        nonlocal free
-        given[c.name] += slots
-        free -= slots
+        return max(0.0, min(slack(bound, c) / bound.parts[c.name] for bound in bounds[c.name]))
 
     ranked = sorted(
         (c for c in claimants if c.strict_rank is not None), key=lambda c: (c.strict_rank, c.name)
     )
     for c in (c for c in ranked if c.strict_rank == 0):
-        give(c, can_take(c))
+        given[c.name] += can_take(c)
     late = [c for c in claimants if c.past_ceiling and c.strict_rank != 0]
     budget = CEILING_SHARE * total
     late_weight = sum(c.weight for c in late)
     for c in late:
-        give(c, min(can_take(c), budget * c.weight / late_weight if late_weight > 0 else 0.0))
+        given[c.name] += min(can_take(c), budget * c.weight / late_weight if late_weight > 0 else 0.0)
     for c in (c for c in ranked if c.strict_rank != 0):
-        give(c, can_take(c))
+        given[c.name] += can_take(c)
     shared = [c for c in claimants if c.strict_rank is None and c.weight > 0]
-    for _ in range(len(shared) + 1):  # each round satisfies one queue at least, or ends
+    for _ in range(4 * len(shared) + 4):  # nearly each round holds one of them for good
         hungry = [c for c in shared if can_take(c) > 1e-9]
-        weights = sum(c.weight for c in hungry)
-        if not hungry or free <= 1e-9:
+        if not hungry:
             break
-        part = free
+        # All rise together, each by its weight, until the first bound holds one of them.
+        rise = min(
+            slack(bound, c) / sum(bound.parts.get(other.name, 0.0) * other.weight for other in hungry)
+            for c in hungry
+            for bound in bounds[c.name]
+        )
         for c in hungry:
-            give(c, min(can_take(c), part * c.weight / weights))
+            given[c.name] += min(can_take(c), max(0.0, rise) * c.weight)
     return given
+
+
+def _bounds(claimants: Sequence[Claimant], total: float) -> list[_Bound]:
+    """What limits the queues, alone and together.
+
+    What queues get together, no more than the slots of all that serve any of them: told of each queue with
+    each that it meets in a crew, and of all. Three that meet in a chain may be told a little too much.
+    """
+    names = [c.name for c in claimants]
+    crews = {c.name: frozenset(c.crews) for c in claimants}
+    if not any(crews.values()):
+        crews = dict.fromkeys(names, frozenset((Crew(frozenset(names), total),)))
+    together = {crews[one] | crews[other] for one in names for other in names if crews[one] & crews[other]}
+    together.add(frozenset().union(*crews.values()))
+    bounds = [
+        _Bound(
+            sum(crew.slots for crew in served), {name: 1.0 for name in names if crews[name] <= served}, True
+        )
+        for served in together
+    ]
+    for c in claimants:
+        alone = min(c.wants, c.open_slots, math.inf if c.cap is None else c.cap)
+        bounds.append(_Bound(alone, {c.name: 1.0}))
+    calls = {via.downstream: via.calls for c in claimants for via in c.through}
+    for name, limit in calls.items():
+        parts = {c.name: via.share for c in claimants for via in c.through if via.downstream == name}
+        bounds.append(_Bound(limit, parts))
+    return bounds

@@ -70,15 +70,22 @@ def load_slots(load: Load, per_s: float | None) -> float:
 def one_slot_fewer(
     loads: Sequence[Load], rules: Mapping[str, Rules], *, total_slots: float
 ) -> dict[str, Outlook]:
-    """The same with one slot fewer: measured completions shrink in proportion."""
+    """The same with one slot fewer, of each crew: measured completions shrink in proportion."""
     left = max(0.0, total_slots - 1)
     fewer = []
     for load in loads:
-        slots = max(0.0, load.slots - 1)
+        crews = tuple(replace(crew, slots=max(0.0, crew.slots - 1)) for crew in load.crews)
+        slots = sum(crew.slots for crew in crews) if crews else max(0.0, load.slots - 1)
         share = slots / load.slots if load.slots else 0.0
         completed = load.completed_per_s * share if load.completed_per_s is not None else None
         fewer.append(
-            replace(load, slots=slots, consumers=load.consumers if slots else 0, completed_per_s=completed)
+            replace(
+                load,
+                slots=slots,
+                crews=crews,
+                consumers=load.consumers if slots else 0,
+                completed_per_s=completed,
+            )
         )
     return forecast(fewer, rules, total_slots=left)
 
@@ -120,6 +127,7 @@ def claimant(
         cap=rule.cap,
         past_ceiling=late and has_work,
         through=rule.through,
+        crews=load.crews,
     )
 
 
@@ -216,7 +224,10 @@ def _outlook(
     starved = tuple(
         other.name
         for other in loads
-        if other.name != load.name and now[other.name] > 1e-6 and _goes_first(other.name, load.name, rules)
+        if other.name != load.name
+        and now[other.name] > 1e-6
+        and _goes_first(other.name, load.name, rules)
+        and (not load.crews or not set(load.crews).isdisjoint(other.crews))
     )
     flow = Flow(served, coming, starved if served <= max(0.02 * load.slots, 1e-6) else ())
     starving = f"starved by {', '.join(flow.starved_by)}" if flow.starved_by else ""

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..metrics.history import History
 from ..metrics.percentiles import BinValue, mean_value, sorted_bins, spread
+from .allocation import Crew
 
 ARRIVAL_WINDOW_MS = 7_000  # short enough that a burst is forgotten within 10 s
 BUSY_WINDOWS_MS = ((10_000, 20), (30_000, 8))  # (window, least completions for it to be believed)
@@ -37,6 +38,7 @@ class Load:
     completed_n: int
     cost_factor: float  # measured service ms for one ms of estimated cost
     held: int = 0  # jobs that wait and that nobody is to run: their tenant is suspended
+    crews: tuple[Crew, ...] = ()  # the workers that serve it, by what else they serve
 
 
 def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | None:
@@ -75,6 +77,11 @@ def read_load(history: History, queue: str, *, bin_value: BinValue) -> Load | No
         completed_n=completed_n,
         cost_factor=factor,
         held=int(now["depth"]) - depth,
+        crews=tuple(
+            Crew(frozenset(row["queues"]), float(row["slots"]))
+            for row in latest.get("crews") or ()
+            if queue in row["queues"]
+        ),
     )
 
 

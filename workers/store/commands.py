@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -539,6 +540,10 @@ class Store:
         workers = [_worker(row) for row in _rows(raw["workers"])]
         # A worker that consumes a queue without a policy serves the default queue.
         served = {w["name"]: {q if q in policies else DEFAULT_QUEUE for q in w["queues"]} for w in workers}
+        crews: Counter[tuple[str, ...]] = Counter()
+        for w in workers:
+            if now - w["beat_at_ms"] < 10_000:
+                crews[tuple(sorted(served[w["name"]]))] += w["slots"]
         queues = {}
         for name, row in dict(raw["queues"] or {}).items():
             row_totals = _numbers(row["totals"])
@@ -596,6 +601,7 @@ class Store:
             "queues": queues,
             "tenants": tenants_out,
             "workers": workers,
+            "crews": [{"queues": list(names), "slots": slots} for names, slots in crews.items()],
             "modes": _modes(dict(raw["modes"] or {}), dict(raw["mode_since"] or {})),
             "policies": policies,
             "downstreams": [_downstream(row) for row in _rows(raw["downstreams"])],
