@@ -193,9 +193,9 @@ def test_a_starved_class_has_a_forecast_of_its_own(house: House, page: Page) -> 
     with arrivals(house, 1.5 * 2 / SERVICE_S, first):
         before.await_state("growing", within_s=60)
         house.submit_until_taken(jobs(behind, 30))
-        starved: Callable[[], bool] = lambda: f"starved by {first}" in seen.look()["drain"]["reason"]  # noqa: E731
-        wait_until(starved, within_s=60, what="the starved one to say so")
-        assert (seen.last["drain"]["state"], seen.last["drain"]["seconds"]) == ("stalled", None)
+        # It is growing for as long as its thirty count as arriving.
+        starved = seen.await_state("stalled", within_s=60)
+        assert (starved["seconds"], starved["reason"]) == (None, f"starved by {first}")
         room = Room(page, house.stack)
         room.log_in()
         wait_until(
