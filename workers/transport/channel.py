@@ -97,7 +97,7 @@ class QoS(stock.QoS):
         held, holdings = found
         if held.outcome is None:
             if requeue:
-                held.outcome = held.word_if_given_back
+                held.outcome = held.word_to_give_back()
             else:
                 self._refuse_to_run(held)
         self.channel.end(held, holdings, "requeued" if requeue else "failed")
@@ -125,15 +125,16 @@ class QoS(stock.QoS):
             note_error(held, "NotRegistered", f"no worker knows a task named {held.task}")
 
     def restore_unacked(self, client: Any = None) -> None:
-        """On a lost connection, give back only what has not started: Celery flushes it from its pool.
+        """On a lost connection, give back only what does not run: Celery flushes it from its pool.
 
         kombu would requeue all that was delivered, running jobs included, at every blip.
         """
         gate_tags = [tag for tag in self._delivered if "/" in tag]
         for tag in gate_tags:
             found = registry.held_by_tag(tag)
-            if found and found[0].started_at_ms is None:
-                found[0].outcome = found[0].word_if_given_back
+            word = found[0].word_to_give_back() if found else "requeued"
+            if found and word != "requeued":
+                found[0].outcome = word
                 found[1].settle(found[0], "released")
             self._delivered.pop(tag, None)
         connection = self.channel.connection

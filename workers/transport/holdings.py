@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,16 +65,18 @@ class Held:
     downstream: str | None = None
     cancel_requested: bool = False
 
-    @property
-    def word_if_given_back(self) -> str:
-        """``released`` where it has not begun and counts as no delivery; else what counts it.
+    def word_to_give_back(self) -> str:
+        """``released`` where it has not begun and counts as no delivery, ``requeued`` where it runs.
 
-        What is written to a prefork child begins there before its worker hears of it, and goes on when the
-        pool has forgotten it: a second start of that has to be told from a first.
+        In a pool of threads it is kept from beginning. What is written to a prefork child begins there before
+        its worker hears of it, and goes on when the pool has forgotten it: that is ``lost``, so that a second
+        start can be told from a first.
         """
         if self.started_at_ms is not None:
             return "requeued"
         run = self.run and self.run()
+        if isinstance(run, Future):
+            return "released" if run.cancel() else "requeued"
         return "lost" if getattr(run, "_write_to", None) is not None else "released"
 
     def settlement(self, outcome: str) -> Settlement:

@@ -88,9 +88,9 @@ def _holding_what_is_unfit(execute: Any) -> Any:
                 raise
             self._give_up(exc)
             raise TaskRevokedError(self.id) from exc  # Celery's word for: its slot is free again
-        if self._held is not None and hasattr(result, "_write_to"):
-            self._held.run = weakref.ref(result)
         future = getattr(result, "f", None)
+        if self._held is not None and (future is not None or hasattr(result, "_write_to")):
+            self._held.run = weakref.ref(result if future is None else future)
         if future is not None and self._held is not None:
             # The threads pool looks at no error of a run: the job would stay running for ever.
             future.add_done_callback(self._look_at_the_end)
