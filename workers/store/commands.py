@@ -540,14 +540,14 @@ class Store:
         workers = [_worker(row) for row in _rows(raw["workers"])]
         # A worker that consumes a queue without a policy serves the default queue.
         served = {w["name"]: {q if q in policies else DEFAULT_QUEUE for q in w["queues"]} for w in workers}
+        alive = [w for w in workers if now - w["beat_at_ms"] < 10_000]
         crews: Counter[tuple[str, ...]] = Counter()
-        for w in workers:
-            if now - w["beat_at_ms"] < 10_000:
-                crews[tuple(sorted(served[w["name"]]))] += w["slots"]
+        for w in alive:
+            crews[tuple(sorted(served[w["name"]]))] += w["slots"]
         queues = {}
         for name, row in dict(raw["queues"] or {}).items():
             row_totals = _numbers(row["totals"])
-            live = [w for w in workers if name in served[w["name"]] and now - w["beat_at_ms"] < 10_000]
+            live = [w for w in alive if name in served[w["name"]]]
             queues[name] = {
                 **_gauges(row_totals),
                 "totals": _counters(row_totals),
