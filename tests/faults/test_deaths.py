@@ -13,7 +13,7 @@ import pytest
 from celery.result import AsyncResult
 
 from tests.engine.bench import POLICIES, Bench
-from tests.support.processes import children_of, is_alive
+from tests.support.processes import children_of, is_alive, unread_by
 from tests.support.waiting import wait_until
 from workers.exceptions import StoreUnavailable
 
@@ -244,8 +244,9 @@ def test_a_job_that_lies_before_a_child_while_redis_is_killed_counts_as_begun(ow
     for child in children:
         os.kill(child, signal.SIGSTOP)
     try:
+        assert not any(map(unread_by, children))
         result = own_bench.task("note").delay(name)
-        wait_until(lambda: own_bench.totals()["in_flight"] == 1, what="the job to be taken")
+        wait_until(lambda: any(map(unread_by, children)), what="the job to be written to a child")
         own_bench.server.kill()
         wait_until(lambda: "Restoring 1 unack" in worker.text, what="the worker to notice")
     finally:

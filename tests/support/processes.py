@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
+import stat
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
@@ -23,8 +27,8 @@ def die_with_parent() -> None:
 
 def is_alive(pid: int) -> bool:
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rsplit(")", 1)[1].split()[0] != "Z"
+        with open(f"/proc/{pid}/stat") as status:
+            return status.read().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
 
@@ -35,6 +39,26 @@ def children_of(parent: int) -> list[int]:
     for thread in Path(f"/proc/{parent}/task").iterdir():
         pids += map(int, (thread / "children").read_text().split())
     return [pid for pid in pids if is_alive(pid)]  # one that has ended is there until its parent looks
+
+
+def unread_by(pid: int) -> int:
+    """Bytes that lie in pipes before a process (a frozen one): written to it, and not read by it."""
+    unread = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            if not stat.S_ISFIFO(entry.stat().st_mode):
+                continue
+            flags = int(Path(f"/proc/{pid}/fdinfo/{entry.name}").read_text().split("flags:")[1].split()[0], 8)
+            if flags & os.O_ACCMODE != os.O_RDONLY:
+                continue
+            own = os.open(entry, os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:  # closed meanwhile
+            continue
+        try:
+            unread += struct.unpack("i", fcntl.ioctl(own, termios.FIONREAD, b"\0" * 4))[0]
+        finally:
+            os.close(own)
+    return unread
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:
