@@ -153,12 +153,31 @@ def test_an_older_epoch_may_not_write_after_a_newer_one(store: Store) -> None:
 
 def test_slots_kept_for_a_class_stay_free_for_it(store: Store) -> None:
     store.publish_policy("critical", {"strict_rank": 0, "reserved_slots": 1}, version=2)
-    store.write_settings({"slots": 3})
+    store.write_crews([{"queues": ["critical", "bulk"], "slots": 3}])
     for _ in range(5):
         store.admit([offer("bulk")])
     assert len(store.claim("w", ["critical", "bulk"], 5)) == 2
     store.admit([offer("critical")])
     assert [job.queue for job in store.claim("w", ["critical", "bulk"], 1)] == ["critical"]
+
+
+def test_the_last_slot_is_kept_for_nobody(store: Store) -> None:
+    store.publish_policy("critical", {"strict_rank": 0, "reserved_slots": 4}, version=2)
+    for slots, others in ((1, 1), (2, 1), (5, 1), (6, 2)):
+        store.write_crews([{"queues": ["critical", "bulk"], "slots": slots}])
+        for _ in range(3):
+            store.admit([offer("bulk")])
+        jobs = store.claim("w", ["critical", "bulk"], slots)
+        assert [job.queue for job in jobs] == ["bulk"] * others, slots
+        store.settle([Settlement(job.id, job.epoch, "succeeded") for job in jobs])
+
+
+def test_slots_of_workers_that_serve_neither_keep_none_free(store: Store) -> None:
+    store.publish_policy("critical", {"strict_rank": 0, "reserved_slots": 1}, version=2)
+    store.write_crews([{"queues": ["critical", "bulk"], "slots": 3}, {"queues": ["normal"], "slots": 9}])
+    for _ in range(5):
+        store.admit([offer("bulk")])
+    assert len(store.claim("w", ["critical", "bulk"], 5)) == 2
 
 
 def test_newest_first_sheds_a_tail_past_its_ceiling(store: Store) -> None:

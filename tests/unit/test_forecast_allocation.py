@@ -36,6 +36,12 @@ def test_reserved_slots_are_kept_free_for_their_queue() -> None:
     assert given["bulk"] == 2
 
 
+def test_the_last_slot_is_kept_for_nobody() -> None:
+    for total, left in ((1, 1), (2, 1), (4, 1), (5, 2)):
+        idle = busy("urgent", strict_rank=1, reserved=3, wants=0.0)
+        assert allocate([idle, busy("bulk")], total=total)["bulk"] == left
+
+
 def test_queues_behind_one_downstream_share_what_it_takes_at_a_time() -> None:
     behind = {"through": (Through("bank", 3.0),)}
     given = allocate(

@@ -62,7 +62,7 @@ class Policy:
     order: str = "fifo"
     strict_rank: int | None = None  # 0 first; None: by weight among the others
     weight: float = 1.0
-    reserved_slots: int = 0
+    reserved_slots: int = 0  # kept free for this queue, as far as one is left for the others
     max_in_flight: int | None = None
     max_in_flight_per_task: Mapping[str, int] | None = None  # task name: most of it running at once
     age_ceiling_s: float | None = None

@@ -128,7 +128,8 @@ def measure_urgent(bench: Bench, rounds: int) -> list[Comparison]:
         policies = {"urgent": {**WIDE, "strict_rank": 1, "reserved_slots": reserved}, "bulk": {**WIDE}}
         with open_side(bench, name, policies) as side:
             if side.store is not None:
-                side.store.write_settings({"slots": URGENT_SLOTS})  # as the monitor does
+                # As the monitor does.
+                side.store.write_crews([{"queues": ["urgent", "bulk"], "slots": URGENT_SLOTS}])
             with run_worker(side, queues=["urgent", "bulk"], prefetch=1, concurrency=URGENT_SLOTS) as worker:
                 worker.await_ready()
                 alone.setdefault(label, []).append(_urgent_p99(side))

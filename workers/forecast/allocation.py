@@ -37,7 +37,7 @@ class Claimant:
     open_slots: float  # slots of live workers that consume this queue
     strict_rank: int | None = None  # lower goes strictly first; None shares by weight
     weight: float = 1.0
-    reserved: float = 0.0  # slots that no other queue may take
+    reserved: float = 0.0  # slots that no other queue may take, but for the last one
     cap: float | None = None  # max_in_flight
     past_ceiling: bool = False
     through: tuple[Through, ...] = ()
@@ -67,12 +67,16 @@ def allocate(claimants: Sequence[Claimant], *, total: float) -> dict[str, float]
 
     def slack(bound: _Bound, c: Claimant) -> float:
         used = sum(given[name] * part for name, part in bound.parts.items())
-        kept_for_others = sum(
-            min(max(0.0, o.reserved - given[name]), o.open_slots)
+        if not bound.of_crews:
+            return bound.limit - used
+        kept = [
+            (min(o.reserved, o.open_slots), given[name])
             for name, o in reserving.items()
-            if bound.of_crews and name != c.name and name in bound.parts
-        )
-        return bound.limit - used - kept_for_others
+            if name != c.name and name in bound.parts
+        ]
+        # As claim.lua: the last slot is kept for nobody.
+        reserved = min(sum(slots for slots, _ in kept), max(0.0, bound.limit - 1.0))
+        return bound.limit - used - max(0.0, reserved - sum(min(has) for has in kept))
 
     def can_take(c: Claimant) -> float:
         return max(0.0, min(slack(bound, c) / bound.parts[c.name] for bound in bounds[c.name]))

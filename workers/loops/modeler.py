@@ -21,7 +21,7 @@ class Modeler:
         self._store = store
         self._history = history
         self._published: dict[str, dict[str, float | None]] = {}
-        self._slots: float | None = None
+        self._crews: Any = None
         self._ticks = 0
         self._seen_at_ms = 0
 
@@ -34,12 +34,12 @@ class Modeler:
         self._ticks += 1
         if self._ticks % REPEAT_TICKS == 0:
             self._published.clear()
-            self._slots = None
-        # The claim script keeps slots free for a class; it must know how many there are.
-        slots = live_slots(snapshot)
-        if slots and slots != self._slots:
-            self._store.write_settings({"slots": slots})
-            self._slots = slots
+            self._crews = None
+        # The claim script keeps slots free for a class; it must know how many serve which queues.
+        crews = snapshot["crews"]
+        if crews and crews != self._crews:
+            self._store.write_crews(crews)
+            self._crews = crews
         for queue, figures in model_all(history, snapshot).items():
             if self._published.get(queue) != figures:
                 self._store.publish_model(queue, figures)

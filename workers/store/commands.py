@@ -496,8 +496,12 @@ class Store:
             self._call("HDEL", keys.model(self.root, queue), *unknown)
 
     def write_settings(self, settings: Mapping[str, float]) -> None:
-        """Settings that scripts read: retention_s, slots."""
+        """Settings that scripts read: retention_s."""
         self._call("HSET", self.root + "rules", *[x for pair in settings.items() for x in pair])
+
+    def write_crews(self, crews: Sequence[Mapping[str, Any]]) -> None:
+        """How many slots serve which queues, as a snapshot tells; the claim keeps reserved ones free."""
+        self._call("HSET", self.root + "rules", "crews", msgpack.packb(list(crews)))
 
     # deletion
 

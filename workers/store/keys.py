@@ -28,7 +28,8 @@ tenants:Q              zset    tenants by last acceptance, ms
 waits:Q:S, services:Q:S hash   histograms (bins.py), each expiring after 80 s
 model:Q                hash    what the monitor models: service_rate_per_s, work_rate, seconds_to_drain
 rules                  hash    what scripts obey, read in one step: ``policy|Q``, ``modes`` (msgpack),
-                               ``cost|TASK`` (measured mean service time, ms), ``slots``, ``retention_s``
+                               ``cost|TASK`` (measured mean service time, ms), ``crews`` (how many slots
+                               serve which queues, msgpack), ``retention_s``
 policies               hash    queue -> its policy as JSON, for people
 modes:detail,          hash    scope -> its mode as JSON; when it was set
 modes:since

@@ -20,9 +20,9 @@ local worker, most, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local asked = {}
 for i = 4 + ending, #ARGV do asked[#asked + 1] = ARGV[i] end
-read_rules_of(asked, {'slots'})
+read_rules_of(asked, {'crews'})
 local words = settle_all(4, 3 + ending)
-local lanes, state, waiting = {}, {}, 0
+local lanes, state, waiting, reserving = {}, {}, 0, false
 for _, name in ipairs(asked) do
   local q = gated(name)
   if not state[q] then
@@ -35,6 +35,7 @@ for _, name in ipairs(asked) do
     lanes[#lanes + 1] = q
     state[q] = {depth = totals.depth or 0, busy = totals.in_flight or 0, policy = p, freed = gone > 0 and gone or nil}
     waiting = waiting + state[q].depth
+    reserving = reserving or (p.reserved_slots or 0) > 0
   end
 end
 local schedule = waiting > 0 and read_sheet(root .. 'schedule')
@@ -44,16 +45,31 @@ local function oldest_ms(q)
   return head[2] and now - to_ms(tonumber(head[2])) or 0
 end
 
--- Slots kept for a class: another may take one only while enough of them stay free for it.
-local reserve, barred = tonumber(rule('slots')), rule('barred')
-local function leaves_reserve(q)
-  if not reserve then return true end
-  local busy, kept = 0, 0
-  for name, s in pairs(state) do
-    busy = busy + s.busy
-    if name ~= q then kept = kept + math.max(0, (s.policy.reserved_slots or 0) - s.busy) end
+-- Slots kept for a class: another may take one only while enough of them stay free for it, of all slots whose
+-- workers serve any of these queues. The last slot is kept for nobody: where fewer live than classes reserve, the
+-- others would not run at all.
+local slots, barred = 0, rule('barred')
+if reserving and rule('crews') then
+  for _, crew in ipairs(cmsgpack.unpack(rule('crews'))) do
+    for _, name in ipairs(crew.queues) do
+      if state[name] then
+        slots = slots + crew.slots
+        break
+      end
+    end
   end
-  return kept == 0 or reserve - busy > kept
+end
+local function leaves_reserve(q)
+  if slots == 0 then return true end -- nothing is reserved, or nobody has counted them yet
+  local busy, reserved, in_use = 0, 0, 0
+  for name, s in pairs(state) do
+    local own = name ~= q and s.policy.reserved_slots or 0
+    busy = busy + s.busy
+    reserved = reserved + own
+    in_use = in_use + math.min(own, s.busy)
+  end
+  local kept = math.min(reserved, slots - 1) - in_use
+  return kept <= 0 or slots - busy > kept
 end
 
 -- Which queue is next: rank 0 first; a job past its age ceiling for at most one start in ten; the
