@@ -87,10 +87,16 @@ class Bench:
     """All of an engine but the monitor; of that, only the reaper, which can be stopped."""
 
     def __init__(
-        self, *, max_memory_bytes: int = 256 << 20, policies: dict[str, dict[str, Any]] | None = None
+        self,
+        *,
+        durability: str = "everysec",
+        max_memory_bytes: int = 256 << 20,
+        policies: dict[str, dict[str, Any]] | None = None,
     ) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="sg-b-"))
-        self.server = RedisServer(self.directory / "r", max_memory_bytes=max_memory_bytes)
+        self.server = RedisServer(
+            self.directory / "r", durability=durability, max_memory_bytes=max_memory_bytes
+        )
         self.server.start()
         self.broker = f"sluicegate+socket://{self.server.socket_path}?virtual_host=0"
         self.file = self.directory / "witness"

@@ -164,7 +164,7 @@ class Storm:
         self.directory = Path(tempfile.mkdtemp(prefix="sg-storm-"))
         self.data_dir = self.directory / "d"
         self.data_dir.mkdir()
-        self.server = RedisServer(self.directory / "r")
+        self.server = RedisServer(self.directory / "r", durability="always")
         self.server.start()
         port = ports.find_free()
         self.base_url, self.pause_s = f"http://127.0.0.1:{port}", pause_s
@@ -172,6 +172,7 @@ class Storm:
             {
                 "SLUICEGATE_DATA_DIR": str(self.data_dir),
                 "SLUICEGATE_REDIS_URL": self.server.url(),
+                "SLUICEGATE_DURABILITY": "always",
                 "SLUICEGATE_PORT": str(port),
                 "SLUICEGATE_DRILLS": "1",
                 "SLUICEGATE_IMPORTS": "tests.field.jobs",

@@ -47,8 +47,8 @@ def bench(shared_bench: Bench) -> Iterator[Bench]:
 
 @pytest.fixture
 def own_bench() -> Iterator[Bench]:
-    """For tests that end workers or the server."""
-    bench = Bench()
+    """For tests that end workers or the server: what it has answered is on the disk (RedisServer.kill)."""
+    bench = Bench(durability="always")
     yield from with_every_start_explained(bench)
     bench.close()
 
@@ -142,17 +142,17 @@ def test_what_a_killed_worker_held_comes_back_in_time(own_bench: Bench, pool: st
     if pool != "prefork" and not whole_group:
         pytest.skip("there is one process only")
     own_bench.set_policies(DEFAULT_LEASE)
-    first = own_bench.start_worker(pool)
+    workers = {worker.name: worker for worker in own_bench.start_workers(pool, pool, slots=1)}
     name = a_name()
     result = own_bench.task("note").delay(name, 2.5)
     wait_until(lambda: own_bench.count("start", name), what="the job to start")
     own_bench.await_status(result.id, "running")
+    holder = workers[own_bench.operation(result.id).worker.partition("@")[0]]
     killed_at = time.time() * 1000
     if whole_group:
-        first.send(signal.SIGKILL)
+        holder.send(signal.SIGKILL)
     else:
-        os.kill(first.process.pid, signal.SIGKILL)
-    own_bench.start_worker(pool)
+        os.kill(holder.process.pid, signal.SIGKILL)
     wait_until(lambda: own_bench.count("start", name) == 2, within_s=40, what="the job to start again")
     again_at = int([row for row in own_bench.lines(name) if row[0] == "start"][1][3])
     assert again_at - killed_at <= BACK_WITHIN_S * 1000

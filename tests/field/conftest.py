@@ -19,7 +19,9 @@ __all__ = ["house", "leave_no_worker", "pools", "pytest_collection_modifyitems"]
 def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
     # Made anew where the tests with a browser come last: what others left in its queues is none of theirs.
     name = f"field {uuid.uuid4().hex[:6]}"
-    stack = gate_up(name=name, SLUICEGATE_WORKERS="2", SLUICEGATE_IMPORTS="tests.field.jobs")
+    # Its server is killed too: what it has answered is on the disk.
+    settings = {"SLUICEGATE_IMPORTS": "tests.field.jobs", "SLUICEGATE_DURABILITY": "always"}
+    stack = gate_up(name=name, SLUICEGATE_WORKERS="2", **settings)
     house = House(stack)
     for queue in ("critical", "urgent", "normal", "bulk"):
         house.put_policy(queue, lease_s=1)

@@ -45,7 +45,7 @@ def copy() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def stack(copy: Path) -> Iterator[Stack]:
     data_dir = Path(tempfile.mkdtemp(prefix="sg-up-"))
-    stack = Stack(data_dir)
+    stack = Stack(data_dir, SLUICEGATE_DURABILITY="always")  # its server is killed
     yield stack
     stack.kill()
     shutil.rmtree(data_dir, ignore_errors=True)

@@ -102,6 +102,7 @@ class RedisServer:
         self.process = None
 
     def kill(self) -> None:
+        """With ``everysec`` what it answered while an fsync was on may be lost: Redis puts that write off."""
         self.stop(signal.SIGKILL)
 
     def restart(self) -> None:
