@@ -14,7 +14,7 @@ from workers.admission.policy import load_shipped
 from workers.loops.frame import DatabaseFacts
 from workers.loops.sampler import Sampler
 from workers.store import Offer, Store
-from workers.store.commands import Settlement
+from workers.store.turns import Settlement
 
 SHIPPED = Path(__file__).parents[2] / "config" / "queues.toml"
 

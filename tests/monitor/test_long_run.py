@@ -25,7 +25,7 @@ from workers.loops.retention import Retention
 from workers.metrics.history import KEPT_MS
 from workers.models import JournalEntry, QuarantinedJob, Sample
 from workers.store import Store
-from workers.store.commands import Settlement
+from workers.store.turns import Settlement
 
 KEPT_S = 1  # settled records: an hour in an installation
 HELD = 40  # of a queue's quarantine: ten thousand in an installation

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PRIOR_SLOTS = 4.0  # what a queue is taken to have before any worker was seen; admit.lua has the same
+PRIOR_SLOTS = 4.0  # what a queue is taken to have before any worker was seen; bounds.lua has the same
 PRIOR_SERVICE_MS = 100.0  # what the gate takes a job to cost before anything is measured
 STEP = 0.2  # rates, and so bounds, move by at most this part of themselves a second
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -13,15 +12,15 @@ import msgpack
 import redis
 
 from ..clock import RedisClock
-from ..exceptions import StoreUnavailable
-from ..privacy.classes import DEFAULT_CLASS
 from ..privacy.seal import keyring
-from ..states import CREDITS, DEFAULT_QUEUE, TICKETS, TOTALS
-from . import durability, health, keys, scripts
+from . import durability, health, keys, scripts, snapshots
 from .connections import TIMEOUT_S, open_client
 from .faults import raise_unavailable
 from .offers import Grant, Offer, Ticket, Verdict, parse_verdict, read_grant, read_ticket
 from .records import Operation, QuarantinedRecord, parse_operation, parse_quarantined
+from .recount import recount
+from .replies import as_pairs, as_rows, as_text, as_texts
+from .turns import Claimed, Settlement, Turn, parse_turn, turn_arguments
 
 #: kombu keeps a list per priority step; these are its names' endings ("" = priority 0).
 INLET_SUFFIXES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
@@ -34,53 +33,6 @@ SPOOL_BYTES = 4 * 1024 * 1024
 NOT_FOR_SCRIPTS = frozenset({"guard_age_s", "hold_s", "owner", "objective_share", "quarantine_max_age_s"})
 
 _FLAGS = {True: "1", False: "0"}
-
-
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A job handed to a worker under a lease. ``lease_ms`` runs from the claim."""
-
-    id: str
-    epoch: int
-    queue: str
-    payload: bytes
-    deliveries: int
-    max_deliveries: int
-    lease_ms: int
-    accepted_at_ms: int
-    task: str
-    payload_class: str = DEFAULT_CLASS
-
-
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """What came of one delivery; ``outcome`` is one of ``states.OUTCOMES``."""
-
-    id: str
-    epoch: int
-    outcome: str
-    started_at_ms: int | None = None
-    run_ms: int | None = None
-    error: dict[str, str] | None = None
-    result_repr: str | None = None
-    quarantine_reason: str | None = None
-    delay_ms: int | None = None
-    downstream: str | None = None  # what it teaches: success, dropped or ignore; None: by the outcome
-
-    def pack(self) -> bytes:
-        row: dict[str, Any] = {"i": self.id, "e": self.epoch, "o": self.outcome}
-        for name, value in (
-            ("st", self.started_at_ms),
-            ("rt", self.run_ms),
-            ("er", self.error),
-            ("rr", self.result_repr),
-            ("qr", self.quarantine_reason),
-            ("dy", self.delay_ms),
-            ("dw", self.downstream),
-        ):
-            if value is not None:
-                row[name] = value
-        return bytes(msgpack.packb(row, unicode_errors="replace"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +66,9 @@ class CancelReply:
 #: Jobs of a suspended tenant that one call makes eligible again; a script must not hold Redis up.
 MOST_RESUMED = 500
 
-#: Which gauge counts a record of each pending state.
-_GAUGE_OF_STATE = {
-    "waiting": "depth",
-    "blocked": "depth",
-    "parked": "depth",
-    "delayed": "delayed",
-    "spilled": "delayed",
-    "leased": "in_flight",
-}
-
 
 def _ints(row: Mapping[str, str]) -> dict[str, int]:
     return {name: int(float(value)) for name, value in row.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What a worker's turn brought: the jobs that it takes, and a word for each delivery that it ended."""
-
-    jobs: list[Claimed]
-    words: list[str]
 
 
 class Store:
@@ -237,7 +171,7 @@ class Store:
         names = {keys.room(self.root, queue): queue for queue in queues}
         timeout_s = max(0.01, min(timeout_s, LONGEST_WAIT_S))
         told = self._call("BRPOP", *names, f"{timeout_s:.3f}")
-        return None if told is None else names[_str(told[0])]
+        return None if told is None else names[as_text(told[0])]
 
     def account(
         self,
@@ -341,7 +275,7 @@ class Store:
 
     def read_suspended(self) -> dict[str, dict[str, Any]]:
         """Suspended tenants, each with who did it, when and why."""
-        rows = _text(self._call("HGETALL", self.root + "suspended"))
+        rows = as_texts(self._call("HGETALL", self.root + "suspended"))
         return {tenant: json.loads(about) for tenant, about in rows.items()}
 
     def is_suspended(self, tenant: str) -> bool:
@@ -353,7 +287,7 @@ class Store:
             self._run("bar_key", *[x for pair in keys_and_words.items() for x in pair])
 
     def read_barred_keys(self) -> set[str]:
-        return {_str(key) for key in self._call("HKEYS", self.root + "revoked")}
+        return {as_text(key) for key in self._call("HKEYS", self.root + "revoked")}
 
     def set_mode(
         self,
@@ -403,9 +337,9 @@ class Store:
 
     def read_modes(self) -> dict[str, dict[str, Any]]:
         """Modes by scope, each with since_at_ms, by, reason, until_at_ms, pinned, automatic, figures."""
-        details = _text(self._call("HGETALL", self.root + "modes:detail"))
-        since = _text(self._call("HGETALL", self.root + "modes:since"))
-        return _modes(details, since)
+        details = as_texts(self._call("HGETALL", self.root + "modes:detail"))
+        since = as_texts(self._call("HGETALL", self.root + "modes:since"))
+        return snapshots.read_modes(details, since)
 
     def publish_policy(self, queue: str, fields: Mapping[str, Any], *, version: int) -> None:
         """Makes a policy the one in force, for what waits and runs already too. None means no bound."""
@@ -448,7 +382,7 @@ class Store:
 
     def read_policies(self) -> dict[str, dict[str, Any]]:
         """Policies by queue, each with its version."""
-        rows = _text(self._call("HGETALL", self.root + "policies"))
+        rows = as_texts(self._call("HGETALL", self.root + "policies"))
         return {queue: json.loads(document) for queue, document in rows.items()}
 
     def publish_downstream(self, name: str, fields: Mapping[str, Any], *, version: int) -> None:
@@ -472,7 +406,7 @@ class Store:
 
     def read_downstreams(self) -> dict[str, dict[str, Any]]:
         """Settings by downstream, each with its version."""
-        rows = _text(self._call("HGETALL", self.root + "downstreams"))
+        rows = as_texts(self._call("HGETALL", self.root + "downstreams"))
         return {name: json.loads(document) for name, document in rows.items()}
 
     def adopt(self, limit: int = 5_000) -> int:
@@ -508,15 +442,15 @@ class Store:
     def scan_records(self, cursor: int, *, count: int = 1000) -> tuple[int, list[tuple[str, dict[str, Any]]]]:
         """Some records and where to go on; 0 when all were seen. What is there from begin to end is seen."""
         cursor, rows = self._call("HSCAN", self.root + "ops", cursor, "COUNT", count)
-        pairs = rows.items() if isinstance(rows, dict) else _pairs(rows)
-        return int(cursor), [(_str(op_id), scripts.unpack(raw)) for op_id, raw in pairs]
+        pairs = rows.items() if isinstance(rows, dict) else as_pairs(rows)
+        return int(cursor), [(as_text(op_id), scripts.unpack(raw)) for op_id, raw in pairs]
 
     def erase(self, receipt: str, ids: Sequence[str]) -> list[Erased]:
         """Removes what operations carry, in the name of a receipt; where each was."""
         if not ids:
             return []
         _, rows = self._run("erase", receipt, *ids)
-        return [Erased(row[0], row[1], row[2], row[3], row[4] or None) for row in _rows(rows)]
+        return [Erased(row[0], row[1], row[2], row[3], row[4] or None) for row in as_rows(rows)]
 
     # encryption
 
@@ -524,7 +458,7 @@ class Store:
         """With which keys stored payloads are encrypted; ``current`` asks for those of other keys."""
         head = f"sg1:{current}:" if current else ""
         _, after, counts, others = self._run("sealed", cursor, count, head)
-        return SealedPage(str(after), dict(counts or {}), _rows(others))
+        return SealedPage(str(after), dict(counts or {}), as_rows(others))
 
     def swap_payload(self, field: str, old: bytes, new: bytes) -> bool:
         """Replaces a stored payload, unless it changed meanwhile."""
@@ -539,85 +473,13 @@ class Store:
             for suffix in INLET_SUFFIXES:
                 inlets += (queue, queue + suffix)
         raw = self._run("snapshot", tenants, *inlets)
-        now = raw["now"]
-        policies = {queue: json.loads(document) for queue, document in dict(raw["policies"] or {}).items()}
-        workers = [_worker(row) for row in _rows(raw["workers"])]
-        # A worker that consumes a queue without a policy serves the default queue.
-        served = {w["name"]: {q if q in policies else DEFAULT_QUEUE for q in w["queues"]} for w in workers}
-        alive = [w for w in workers if now - w["beat_at_ms"] < 10_000]
-        crews: Counter[tuple[str, ...]] = Counter()
-        for w in alive:
-            crews[tuple(sorted(served[w["name"]]))] += w["slots"]
-        queues = {}
-        for name, row in dict(raw["queues"] or {}).items():
-            row_totals = _numbers(row["totals"])
-            live = [w for w in alive if name in served[w["name"]]]
-            queues[name] = {
-                **_gauges(row_totals),
-                "totals": _counters(row_totals),
-                "oldest_eligible_at_ms": row["oldest"] or None,
-                "next_due_at_ms": row["next_due"] or None,
-                "set_aside": dict(row["set_aside"] or {}),
-                "inlet": row["inlet"],
-                "consumers": len(live),
-                "slots": sum(w["slots"] for w in live),
-                "wait_bins": {int(k): int(v) for k, v in dict(row["waits"] or {}).items()},
-                "service_bins": {int(k): int(v) for k, v in dict(row["services"] or {}).items()},
-                "goodput": int(row_totals.get("goodput", 0)),
-                "spill_oldest_at_ms": row["spill_oldest"] or None,
-                "blocked_keys": [_blocked_key(found) for found in _rows(row["blocked_keys"])],
-                "blocked_keys_known": row["blocked_keys_known"],
-                "service_ms_sum": int(row_totals.get("service_ms", 0)),
-                "service_n": int(row_totals.get("service_n", 0)),
-                "stale_settles": int(row_totals.get("stale_settles", 0)),
-                "tombstone_hits": int(row_totals.get("tombstone_hits", 0)),
-                "tenants_known": row["tenants_known"],
-                "held": int(row["held"]),
-                "held_cost_ms": int(row["held_cost_ms"]),
-                "credits": {name: int(row_totals.get(f"credits_{name}", 0)) for name in CREDITS},
-                "producers": row["producers"],
-                "tickets": {
-                    "line": row["tickets_line"],
-                    "called": row["tickets_called"],
-                    **{name: int(row_totals.get(f"tickets_{name}", 0)) for name in TICKETS},
-                },
-                "blocked_ms": int(row_totals.get("blocked_ms", 0)),
-                "model": _numbers(row["model"]),
-            }
-        suspended = dict(raw["suspended"] or {})
-        tenants_out = []
-        for row in _rows(raw["tenants"]):
-            own = _numbers(row["totals"])
-            tenants_out.append(
-                {
-                    "queue": row["queue"],
-                    "tenant": row["tenant"],
-                    **{name: int(own.get(name, 0)) for name in TOTALS},
-                    **_gauges(own),
-                    "refused_by": _refused_by(own),
-                    "oldest_eligible_at_ms": row["oldest"] or None,
-                    "suspended": row["tenant"] in suspended,
-                }
-            )
-        spool = raw["spool"]
-        return {
-            "now_ms": now,
-            "queues": queues,
-            "tenants": tenants_out,
-            "workers": workers,
-            "crews": [{"queues": list(names), "slots": slots} for names, slots in crews.items()],
-            "modes": _modes(dict(raw["modes"] or {}), dict(raw["mode_since"] or {})),
-            "policies": policies,
-            "downstreams": [_downstream(row) for row in _rows(raw["downstreams"])],
-            "holds": [json.loads(text) for text in _rows(raw["holds"]) if text],
-            "quarantine_spool": {"count": spool["count"], "oldest_at_ms": spool["oldest"] or None},
-        }
+        return snapshots.read_snapshot(raw)
 
     def reap(self, limit: int = 100, *, queues: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Takes back leases that ran out and promotes due jobs; what was taken back, a row each."""
         names = ("id", "queue", "task", "worker", "deliveries", "state")
         _, rows, _promoted = self._run("reap", limit, *queues)
-        return [dict(zip(names, row, strict=True)) for row in _rows(rows)]
+        return [dict(zip(names, row, strict=True)) for row in as_rows(rows)]
 
     def promote(self, queues: Sequence[str]) -> int:
         """Moves due jobs to their lines (claims do it too); how many."""
@@ -660,7 +522,7 @@ class Store:
         now, rows = scripts.unpack_raw(self._reply("spooled", limit, max_bytes))
         self.clock.set(now)
         return [
-            parse_quarantined(_str(op_id), scripts.unpack(record), payload, int(at))
+            parse_quarantined(as_text(op_id), scripts.unpack(record), payload, int(at))
             for op_id, at, record, payload in rows
         ]
 
@@ -691,7 +553,7 @@ class Store:
     def read_frame(self) -> str | None:
         """The newest frame (JSON), None before the first."""
         row = self._call("GET", self.root + "frame")
-        return None if row is None else _str(row)
+        return None if row is None else as_text(row)
 
     # leadership
 
@@ -710,39 +572,10 @@ class Store:
 
         Costs O(jobs): for tests and ``doctor`` only. Not one view: stop the traffic first.
         """
-        found: dict[str, dict[str, int | None]] = {}
-        for queue in self.read_policies():
-            found[queue] = dict.fromkeys(_GAUGES, 0)
-            found[queue]["oldest_eligible_at_ms"] = None
-        suspended = self.read_suspended()
         try:
-            for op_id, raw in self.client.hscan_iter(self.root + "ops", count=1000):
-                row = scripts.unpack(raw)
-                field = _GAUGE_OF_STATE.get(row["s"])
-                if field is None:
-                    continue
-                count = found[row["q"]]
-                count[field] = (count[field] or 0) + 1
-                if field == "in_flight":
-                    continue
-                payload = self.client.hstrlen(self.root + "payloads", _str(op_id))
-                if row["s"] == "parked":
-                    count["parked"] = (count["parked"] or 0) + 1
-                if row["s"] == "spilled":
-                    count["spilled"] = (count["spilled"] or 0) + 1
-                    count["spilled_bytes"] = (count["spilled_bytes"] or 0) + payload
-                    continue
-                count["bytes"] = (count["bytes"] or 0) + payload
-                if field == "depth":
-                    count["cost_ms"] = (count["cost_ms"] or 0) + row["c"]
-                    if row["s"] == "blocked" or row["n"] in suspended:
-                        continue
-                    eligible = row.get("e", row["a"])
-                    oldest = count["oldest_eligible_at_ms"]
-                    count["oldest_eligible_at_ms"] = eligible if oldest is None else min(oldest, eligible)
+            return recount(self.client, self.root, self.read_policies(), self.read_suspended())
         except (redis.RedisError, OSError) as exc:
             raise_unavailable(exc)
-        return found
 
     def health(self) -> dict[str, Any]:
         """Whether Redis serves, and what it says of memory, eviction and persistence.
@@ -761,130 +594,3 @@ class Store:
             return health.read_durability(self.client)
         except (redis.RedisError, OSError) as exc:
             raise_unavailable(exc)
-
-
-def turn_arguments(
-    worker: str, queues: Sequence[str], most: int, ends: Sequence[Settlement]
-) -> tuple[str | bytes | int, ...]:
-    """What claim.lua takes after the gate's root. The transport sends that script by itself."""
-    return (worker, most, len(ends), *[end.pack() for end in ends], *queues)
-
-
-def parse_turn(reply: bytes, clock: RedisClock) -> Turn:
-    """What claim.lua replies; sets the clock by it."""
-    now, rows, words = scripts.unpack_raw(reply)
-    clock.set(now)
-    jobs = [
-        Claimed(
-            _str(row[0]),
-            row[1],
-            _str(row[2]),
-            bytes(row[3]),
-            row[4],
-            row[5],
-            row[6],
-            row[7],
-            _str(row[8]),
-            _str(row[9]) or DEFAULT_CLASS,
-        )
-        for row in _rows(rows)
-    ]
-    return Turn(jobs, [_str(word) for word in _rows(words)])
-
-
-def _str(value: Any) -> str:
-    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
-
-
-def _rows(value: Any) -> list[Any]:
-    # An empty Lua table packs as an empty map.
-    return list(value) if value else []
-
-
-def _pairs(flat: Any) -> list[tuple[Any, Any]]:
-    if flat and isinstance(flat[0], (list, tuple)):
-        return [(a, b) for a, b in flat]
-    return list(zip(flat[::2], flat[1::2], strict=True))
-
-
-def _text(row: Any) -> dict[str, str]:
-    if isinstance(row, dict):
-        return {_str(k): _str(v) for k, v in row.items()}
-    return {_str(k): _str(v) for k, v in _pairs(row or [])}
-
-
-def _numbers(row: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in dict(row or {}).items()}
-
-
-_GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "parked", "spilled", "spilled_bytes")
-
-
-def _gauges(row: Mapping[str, float]) -> dict[str, int]:
-    return {name: int(row.get(name, 0)) for name in _GAUGES}
-
-
-def _refused_by(row: Mapping[str, float]) -> dict[str, int]:
-    return {name[8:]: int(value) for name, value in row.items() if name.startswith("refused:")}
-
-
-def _blocked_key(row: Mapping[str, Any]) -> dict[str, Any]:
-    size, _, rest = str(row["member"]).partition("|")
-    return {
-        "tenant": rest[: int(size)],
-        "key": rest[int(size) + 1 :],
-        "holder": row["holder"],
-        "holder_state": row["state"] or None,
-        "holder_epoch": row["epoch"] or None,
-        "holder_worker": row["worker"] or None,
-        "holder_since_at_ms": row["since"] or None,
-        "waiting": row["waiting"],
-        "oldest_at_ms": row["oldest"],
-    }
-
-
-def _counters(row: Mapping[str, float]) -> dict[str, Any]:
-    return {**{name: int(row.get(name, 0)) for name in TOTALS}, "refused_by": _refused_by(row)}
-
-
-def _modes(details: Mapping[str, str], since: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    return {
-        scope: {**json.loads(document), "since_at_ms": int(since[scope]) if scope in since else None}
-        for scope, document in details.items()
-    }
-
-
-def _downstream(row: Mapping[str, Any]) -> dict[str, Any]:
-    settings, found = json.loads(row["settings"]), _numbers(row["limit"])
-    standing = min(settings["max"], max(settings["min"], found.get("limit", settings["initial"])))
-    return {
-        "name": row["name"],
-        **settings,
-        "limit": standing,
-        "in_flight": row["in_flight"],
-        "mean_ms": found.get("mean_ms"),
-        "changed_at_ms": int(found["changed"]) if "changed" in found else None,
-        **{name: int(found.get(name, 0)) for name in ("answered", "dropped", "cuts", "raises")},
-        "latency_bins": {int(k): int(v) for k, v in dict(row["latencies"] or {}).items()},
-        "gated_bins": {int(k): int(v) for k, v in dict(row["gated"] or {}).items()},
-    }
-
-
-def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
-    about = json.loads(row["about"]) if row["about"] else {}
-    told = {name: about.get(name) for name in ("host", "pid", "pool", "started_at_ms")}
-    lists = {name: about.get(name) or [] for name in ("queues", "held")}
-    slots = about.get("slots") or 0
-    return {"name": row["name"], "beat_at_ms": row["beat"], "slots": slots, **told, **lists}
-
-
-__all__ = [
-    "CancelReply",
-    "Claimed",
-    "Settlement",
-    "Store",
-    "StoreUnavailable",
-    "Turn",
-    "parse_turn",
-    "turn_arguments",
-]

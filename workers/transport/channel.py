@@ -27,9 +27,9 @@ from ..limits.producer import Producer
 from ..privacy.seal import MissingKey, keyring
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
-from ..store.commands import Settlement, parse_turn, turn_arguments
 from ..store.connections import TIMEOUT_S, Watched, open_sentinel
 from ..store.durability import REPLICA, REPLICA_WAIT_MS
+from ..store.turns import Settlement, parse_turn, turn_arguments
 from . import registry
 from .holdings import Held, Holdings, note_error
 from .publishing import (
