@@ -13,6 +13,7 @@ import pytest
 
 from tests.unit.frame_schema import FRAME
 from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot, make_worker
+from workers.forecast.verdict import give_verdict
 from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame, find_offerers
 from workers.metrics.history import History
 from workers.store.bins import bin_value_ms
@@ -172,6 +173,33 @@ def test_past_the_guard_the_verdict_says_where_how_bad_and_what_comes() -> None:
     assert frame["verdict"]["shape"] == "triangle"
     headline = frame["verdict"]["headline"].replace("\u00a0", " ")
     assert headline.startswith("normal is past its guard and draining: oldest 35 s, guard 30 s, drains in 1")
+
+
+@pytest.mark.parametrize(
+    ("behind", "helps"),
+    [
+        ({}, "more workers help"),
+        ({"set_aside": [{"downstream": "bank", "jobs": 4, "share": 0.25}]}, "more workers help"),
+        ({"set_aside": [{"downstream": "bank", "jobs": 8, "share": 0.25}]}, "look at bank"),
+        ({"downstream": "bank", "downstream_share": 0.25}, "look at bank"),
+    ],
+)
+def test_where_a_downstream_holds_jobs_back_the_verdict_asks_for_no_workers(
+    behind: dict[str, Any], helps: str
+) -> None:
+    row = frame_of(busy_plant(35).history)["queues"][0]
+    row |= {"depth": 10, "drain": {"state": "growing", "seconds": None, "full_in_s": None}, **behind}
+    verdict = give_verdict(
+        [row],
+        mode="saturated",
+        mode_reason="",
+        redis_state="ok",
+        redis_detail="",
+        offerers={},
+        now_ms=START_MS + 35_000,
+    )
+    assert helps in verdict.lines[-1]
+    assert ("more workers do not help" in verdict.lines[-1]) == (helps == "look at bank")
 
 
 def test_no_consumer_is_stalled() -> None:

@@ -164,6 +164,11 @@ def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
         )
     if drain.get("reason", "").startswith("starved"):
         return f"{name} is {drain['reason']}: reserved slots or more workers help, weight does not."
+    if drain["state"] == "draining" and mode == "normal":
+        return "It recovers by itself; no act is needed."
+    held_back = _held_back(queue)
+    if held_back:
+        return held_back
     if drain["state"] == "growing" and mode == "normal":
         share = queue["saturated_share"]
         room = (
@@ -176,6 +181,19 @@ def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
         return f"Saturated would admit {room} to {name}; more workers help, replaying or purging do not."
     if drain["state"] == "growing" and mode == "saturated":
         return "Already saturated: more workers help; normal would let the backlog grow faster."
-    if drain["state"] == "draining" and mode == "normal":
-        return "It recovers by itself; no act is needed."
     return ""
+
+
+def _held_back(queue: Mapping[str, Any]) -> str:
+    """Most of what waits does so for a downstream: slots are not short, and one worker more stands idle."""
+    name, waiting = queue["name"], queue["depth"] or 0
+    aside = max(queue.get("set_aside") or (), key=lambda row: row["jobs"], default=None)
+    if aside is not None and aside["jobs"] * 2 > waiting:
+        who, what = aside["downstream"], f"{put_number(min(aside['jobs'], waiting))} of {put_number(waiting)}"
+        jobs = f"{what} waiting jobs of {name} stand aside for {who}"
+    elif queue.get("downstream") and queue.get("downstream_share", 1) < 1:
+        who = queue["downstream"]
+        jobs = f"{who} lets {put_share(queue['downstream_share'])} of the slots of {name} work"
+    else:
+        return ""
+    return f"{jobs}: look at {who}, what it answers and its limit; more workers do not help."
