@@ -83,7 +83,7 @@ export class Overlay {
     const out = [];
     let start = v.from;
     let mode = null;
-    let automatic = false;
+    let automatic = null; // before the first transition that is known here, nobody knows
     for (const m of moves) {
       if (m.at <= v.from) { mode = m.after; automatic = m.automatic; continue; }
       if (m.at >= v.now) break;
@@ -179,7 +179,7 @@ export class Overlay {
       const w = span.x1 - span.x0;
       if (w <= 0) continue;
       svg.append(s("rect", { x: span.x0, y: 42, width: w, height: 15, class: `modespan ${span.mode}` }));
-      const words = `${span.mode}${span.mode === "normal" ? "" : span.automatic ? ", automatic" : ", by hand"}`;
+      const words = `${span.mode}${span.mode === "normal" ? "" : span.automatic ? ", automatic" : span.automatic === false ? ", by hand" : ""}`;
       const fits = w > words.length * 6.1 + 8 ? words : w > span.mode.length * 6.1 + 8 ? span.mode : "";
       if (fits) text(span.x0 + 5, 53.5, fits, `modeword ${span.mode}`);
       if (span.x0 > v.left + 1) line(span.x0, 42, span.x0, bottom, `modeline ${span.mode}`);

@@ -4,10 +4,10 @@ import { ShareBar, drawSlots } from "./bars.js";
 import { h, setAttr, setText, swap } from "./dom.js";
 import { letters, sum } from "./frame.js";
 import { shape } from "./shapes.js";
+import { REASON_WORDS } from "./states.js";
 import { NBSP, clock, count, duration, isKnown, rate, utc } from "./units.js";
 
 const SHOWN_TENANTS = 5;
-const REASON_WORDS = { count: "count bound", bytes: "bytes bound", cost: "work bound", age: "age bound", tenant: "tenant share", rate: "rate limit", deadline: "deadline", downstream: "downstream limit", waiting_room: "waiting room", mode: "mode", unavailable: "unavailable", size: "too large", duplicate: "duplicate", coalescing: "coalesce key", suspended: "suspended tenant", revoked: "revoked key" };
 /** Refusals by reason come as running totals; the rate is taken over this long. */
 const REASON_WINDOW_MS = 5000;
 

@@ -8,6 +8,9 @@ const WORDS = {
   closed: "closed by mode", stalled: "stalled, no consumer", unknown: "unknown",
 };
 
+/** Why an offer was refused, in words. @type {Record<string, string>} */
+export const REASON_WORDS = { count: "count bound", bytes: "bytes bound", cost: "work bound", age: "age bound", tenant: "tenant share", rate: "rate limit", deadline: "deadline", downstream: "downstream limit", waiting_room: "waiting room", mode: "mode", unavailable: "unavailable", size: "too large", duplicate: "duplicate", coalescing: "coalesce key", suspended: "suspended tenant", revoked: "revoked key" };
+
 /** @param {Queue} queue @param {number} nowMs */
 export function stateWord(queue, nowMs) {
   const word = WORDS[queue.state] || String(queue.state || "unknown").replaceAll("_", " ");

@@ -86,7 +86,7 @@ export class Trace {
     for (const button of this.buttons) button.setAttribute("aria-pressed", String(button.dataset.range === this.range.key));
     if (!width) return;
     const narrow = width < 620;
-    const left = narrow ? 42 : 130;
+    const left = narrow ? 48 : 130;
     const right = width - (narrow ? 8 : END);
     const from = this.now - this.range.back;
     this.thin(from, right - left);

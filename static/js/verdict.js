@@ -88,8 +88,8 @@ function firstVerdict(frame) {
   return { shape: "dashed", headline: "Nothing has been offered yet. The gate is open and its bounds are set.", lines: ["This page will show, per queue, how old the oldest waiting job is against its guard, what is accepted and refused, and when a backlog will be gone.", left] };
 }
 
-/** What can be said where there never was a frame. */
-function waitingVerdict() {
+/** What can be said where there never was a frame; null in the first moments. */
+export function waitingVerdict() {
   const who = whoIsSilent(null, live.state());
   if (!who) return null;
   if (who === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", line: "The gate itself is not touched by this." };

@@ -16,7 +16,8 @@ const tabs = h("div");
 const order = h("div");
 const nav = h("nav", { "aria-label": "queues" });
 const detail = h("div", { class: "detail" });
-root.replaceChildren(h("div", { class: "section" }, part("What gives way first", "what if this mode were in force, from the policies as they are", tabs, order)), h("div", { class: "split" }, nav, detail));
+const split = h("div", { class: "split", hidden: true }, nav, detail);
+root.replaceChildren(h("div", { class: "section" }, part("What gives way first", "what if this mode were in force, from the policies as they are", tabs, order)), split);
 let current = currentItem();
 let mode = "";
 let shownFor = "";
@@ -58,6 +59,7 @@ function open(name) {
 
 /** @param {import("../js/frame.js").Frame} frame */
 function draw(frame) {
+  split.hidden = false;
   const names = frame.queues.map((q) => q.name);
   if (!names.includes(current)) current = names[0] || "";
   setText($("[data-facts]"), plural(names.length, "queue"));
@@ -82,7 +84,7 @@ function move(step) {
 
 bind({ keys: "J", label: "Next queue", group: "Queues", run: () => move(1) });
 bind({ keys: "K", label: "Queue before", group: "Queues", run: () => move(-1) });
-startPage({ draw });
+startPage({ draw, wait: (why) => swap(order, why, () => h("p", { class: "empty-note" }, shape("dashed"), why)) });
 // What the queues hold changes; the list is read again while it is looked at.
 setInterval(() => { if (mode && !document.hidden && live.state() === "live") loadOrder(); }, 10000);
 window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });

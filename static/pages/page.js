@@ -6,12 +6,20 @@ import { shape } from "../js/shapes.js";
 import { startShell } from "../js/shell.js";
 import { watchSilence, whoIsSilent } from "../js/silence.js";
 import { NBSP, clock, utc } from "../js/units.js";
+import { waitingVerdict } from "../js/verdict.js";
 
-/** @param {{search?: () => void, draw?: (frame: import("../js/frame.js").Frame, state: string) => void}} own */
+/**
+ * `wait` is told, until a first frame comes, why there are no figures: an empty page would look like an idle one.
+ * @param {{search?: () => void, draw?: (frame: import("../js/frame.js").Frame, state: string) => void, wait?: (why: string) => void}} own
+ */
 export function startPage(own = {}) {
   const stale = $("[data-stale-shape]");
   if (stale) swap(stale, "diamond", () => shape("diamond"));
-  const draw = () => { if (live.frame && own.draw) own.draw(live.frame, live.state()); };
+  const draw = () => {
+    const verdict = live.frame ? null : waitingVerdict();
+    if (live.frame && own.draw) own.draw(live.frame, live.state());
+    else if (verdict && own.wait) own.wait(`Unknown: no frame has come since this page was opened. ${verdict.headline} ${verdict.line}`);
+  };
   live.onFrame(draw);
   document.addEventListener("livechange", () => { tellSilence(); draw(); });
   watchSilence(() => { tellSilence(); draw(); }); // while stale, time goes on: the gap in a chart grows
@@ -89,6 +97,16 @@ export function at(atMs, none = "\u2013") {
   return atMs ? h("time", { title: utc(atMs), class: "nowrap" }, clock(atMs)) : h("span", { class: "quiet" }, none);
 }
 
+/** A field's name in words, without the unit, which its value carries. @param {string} key */
+export function plainName(key) {
+  return key.replace(/_m?s$/, "").replaceAll("_", " ");
+}
+
+/** A link to what jobs call. @param {string} name */
+export function downstreamLink(name) {
+  return h("a", { class: "link", href: `/downstreams/${encodeURIComponent(name)}/` }, name);
+}
+
 /** Name and value pairs. @param {[string, any][]} pairs */
 export function facts(pairs) {
   return h("dl", { class: "fields" }, pairs.filter((p) => p[1] !== null && p[1] !== undefined && p[1] !== "").map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
@@ -102,7 +120,7 @@ export function part(title, small, ...children) {
 /** A table whose cells stand under each other on a phone, each beside the name of its column. @param {HTMLElement} table */
 export function stacked(table) {
   const { tHead, tBodies } = /** @type {HTMLTableElement} */ (table);
-  const names = [...(tHead?.rows[0].cells || [])].map((cell) => (cell.textContent || "").split(",")[0]);
+  const names = [...(tHead?.rows[0].cells || [])].map((cell) => cell.dataset.name || (cell.textContent || "").split(",")[0]);
   for (const row of tBodies[0].rows) [...row.cells].forEach((cell, i) => { if (i && names[i]) cell.dataset.column = names[i]; });
   table.classList.add("stacked");
   return table;

@@ -7,11 +7,11 @@ import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { askMode } from "../js/modeswitch.js";
 import { shape, stateShape } from "../js/shapes.js";
-import { forecastWords, stateWord } from "../js/states.js";
+import { REASON_WORDS, forecastWords, stateWord } from "../js/states.js";
 import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
 import { limitWords } from "./policy-fields.js";
 import { contractParts } from "./contract.js";
-import { at, currentItem, facts, part, reading, setItem, startPage } from "./page.js";
+import { at, currentItem, downstreamLink, facts, part, plainName, reading, setItem, startPage } from "./page.js";
 
 const root = $("[data-root]");
 const nav = h("nav", { "aria-label": "queues" });
@@ -24,11 +24,13 @@ const head = h("div");
 const sums = h("div");
 const measures = h("div");
 const tenants = h("div");
-const contractNode = h("div");
+const contractNode = h("div", {}, h("p", { class: "quiet" }, "Reading."));
 const keys = h("div");
 const chartsRoot = h("div", { class: "charts" });
 const charts = new Charts(chartsRoot, history_, (key) => { history_.range = RANGES.find((r) => r.key === key) || RANGES[1]; loadHistory(); });
-detail.append(head, chartsRoot, h("div", { class: "twocol" }, part("Does it add up?", "counted since the gate began", sums), part("Measured", "rates over 5\u00a0s, waits over 60\u00a0s", measures)), part("Tenants of this queue", null, tenants), part("Keys that hold work back", "longest first; jobs of one ordering key run one at a time", keys), part("Contract", "the promise in testable form, made from the policy", contractNode));
+/** What only a frame can fill: without one its headings would stand over nothing. */
+const figures = h("div", { hidden: true }, h("div", { class: "twocol" }, part("Does it add up?", "counted since the gate began", sums), part("Measured", "rates over 5\u00a0s, waits over 60\u00a0s", measures)), part("Tenants of this queue", null, tenants), part("Keys that hold work back", "longest first; jobs of one ordering key run one at a time", keys));
+detail.append(head, chartsRoot, figures, part("Contract", "the promise in testable form, made from the policy", contractNode));
 
 function loadHistory() {
   return history_.load(history_.range, live.now()).then(draw, draw);
@@ -45,6 +47,7 @@ function open(name) {
 
 function draw() {
   const frame = live.frame;
+  figures.hidden = !frame;
   if (!frame) return;
   const state = live.state();
   if (!frame.queues.some((q) => q.name === current)) {
@@ -63,10 +66,35 @@ function draw() {
   drawKeys(q);
   charts.selected = q.name;
   charts.update({ ...frame, queues: [q] }, [q.name], state, state === "live" ? frame.at_ms : live.now());
-  if (shownFor !== q.name) {
-    shownFor = q.name;
-    reading(contractNode, () => get(`/contracts/${encodeURIComponent(q.name)}`), drawContract);
+  readContract(q.name);
+}
+
+/** @param {string} name */
+function readContract(name) {
+  if (shownFor === name) return;
+  shownFor = name;
+  reading(contractNode, () => get(`/contracts/${encodeURIComponent(name)}`), drawContract);
+}
+
+/** @type {any[]|null} the policies, asked for only where no frame names the queues */ let declared = null;
+
+/** No frame has reached this page: the database still knows the queues, what was before and what is promised. @param {string} why */
+function drawWithout(why) {
+  if (!declared) {
+    declared = [];
+    reading(head, () => get("/policies"), (data) => { declared = data.policies; drawWithout(why); });
   }
+  const policy = declared.find((p) => p.queue === current) || declared[0];
+  if (!policy || live.frame) return;
+  const name = current = policy.queue;
+  setText($("[data-facts]"), `${plural(declared.length, "queue")} by policy, states unknown`);
+  swap(nav, `without ${name}`, () => declared?.map((p) => h("a", { href: `/queues/${encodeURIComponent(p.queue)}/`, "aria-current": p === policy ? "true" : null, onclick: (event) => { event.preventDefault(); open(p.queue); drawWithout(why); } }, shape("dashed"), h("span", { class: "qn" }, p.queue), h("span", { class: "num quiet" }, "unknown"))));
+  swap(head, `without ${name} ${why}`, () => [h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, name), h("p", { class: "empty-note" }, shape("dashed"), why)),
+    h("div", { class: "joined small" }, h("a", { class: "button", href: `/policies/${encodeURIComponent(name)}/` }, "Policy"))),
+  h("p", { class: "part quiet" }, "Below: what was kept until now, and what the policy promises.")]);
+  charts.selected = name;
+  charts.update(/** @type {any} */ ({ queues: [{ name, guard_age_s: policy.guard_age_s, age_ceiling_s: policy.age_ceiling_s }] }), [name], "stale", live.now());
+  readContract(name);
 }
 
 function drawHead(q, frame, state) {
@@ -88,7 +116,7 @@ function drawSums(q) {
   const holds = total === t.accepted;
   const check = (ok) => [shape(ok ? "ring" : "diamond"), ok ? "holds" : "does not hold: this is a defect"];
   swap(sums, JSON.stringify([t, q.anomalies, q.depth, q.delayed, q.in_flight]), () => [h("table", { class: "tight" }, h("tbody", {},
-    line("offered", t.offered, ""), line("= accepted", t.accepted, ""), line("+ refused", t.refused, Object.entries(t.refused_by || {}).filter(([, n]) => Number(n) > 0).map(([r, n]) => `${r} ${count(Number(n))}`).join(", ")), h("tr", {}, h("td", {}), h("td"), h("td", {}, check(offeredHolds))),
+    line("offered", t.offered, ""), line("= accepted", t.accepted, ""), line("+ refused", t.refused, Object.entries(t.refused_by || {}).filter(([, n]) => Number(n) > 0).map(([r, n]) => `${REASON_WORDS[r] || r} ${count(Number(n))}`).join(", ")), h("tr", {}, h("td", {}), h("td"), h("td", {}, check(offeredHolds))),
     parts.map(([name, v], i) => line(`${i ? "+" : "accepted ="} ${name}`, v, name === "failed" ? `${count(t.quarantined)} of them were quarantined` : name === "delayed" && q.spilled ? `${count(q.spilled)} of them are spilled` : "")), h("tr", {}, h("td", {}, "sum"), h("td", { class: "num ink" }, count(total)), h("td", {}, known ? check(holds) : "a part is unknown")),
     line("beside: retried", t.retried, ""), line("redelivered", t.redelivered, "after a lost lease"), line("replayed", t.replayed, ""), line("over bound", t.over_bound, "accepted work that stood above a bound"), line("degraded", t.degraded, "offers here that were accepted as a cheaper task"), line("in time", t.in_objective, `of ${count(t.promised)} settled under a completion promise`),
     line("tombstone hits", q.anomalies?.tombstone_hits, "offers of operations that had been cancelled"), line("ambiguous completions", q.anomalies?.ambiguous_completions, "ends told by a holder that had lost its lease: refused; its effect may be there twice")))]);
@@ -111,22 +139,35 @@ function drawMeasures(q) {
     ["offered", `${rate(q.rates?.offered)}/s = accepted ${rate(q.rates?.accepted)} + refused ${rate(q.rates?.refused)}`], ["done", `${rate(q.rates?.succeeded)}/s, failed ${rate(q.rates?.failed)}/s`], ["goodput", `${rate(q.rates?.goodput)}/s done before their deadline, or without one`], ["degraded", q.on_full === "degrade" || q.totals?.degraded ? `${rate(q.rates?.degraded)}/s accepted as the cheaper task, ${count(q.totals?.degraded)} so far` : null], ["spill", spillWords(q.spill)], ["waits", three(q.wait_ms)], ["runs for", three(q.service_ms)],
     ["share of what is done", shareWords(q.share)],
     ["bounds from the wait", waitWords(q.promise)],
-    ["downstream", q.downstream ? h("span", {}, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(q.downstream)}/` }, q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
-    ["set aside", q.parked ? h("span", {}, `${plural(q.parked, "job")} behind a cap or a downstream of their own`, ...(q.set_aside || []).map(standsAside)) : null],
+    ["downstream", q.downstream ? h("span", {}, downstreamLink(q.downstream), q.downstream_share < 1 ? `: lets ${percent(q.downstream_share)} of the slots work, and leaves as much of the bounds in jobs and work` : ": all slots may work") : null],
+    ["set aside", q.parked ? h("span", {}, ...setAside(q)) : null],
     ["promise", promise(q.objective)], ["on the way", q.buffers ? `${count(q.buffers.blocked)} wait for room + ${q.buffers.spilled ? `${count(q.buffers.spilled)} spilled + ` : ""}${count(q.buffers.ready)} ready + ${count(q.buffers.delayed)} delayed + ${count(q.buffers.reserved)} reserved + ${count(q.buffers.running)} running = ${count(q.buffers.sum)}` : null],
-    ["credits", q.credits ? `${plural(q.credits.producers, "producer")} hold ${count(q.credits.out)}; ${count(q.credits.granted)} granted = ${count(q.credits.used)} used + ${count(q.credits.returned)} returned + ${count(q.credits.expired)} run out + ${count(q.credits.out)} held` : null],
+    ["credits", q.credits ? `${plural(q.credits.producers, "producer")} ${q.credits.producers === 1 ? "holds" : "hold"} ${count(q.credits.out)}; ${count(q.credits.granted)} granted = ${count(q.credits.used)} used + ${count(q.credits.returned)} returned + ${count(q.credits.expired)} run out + ${count(q.credits.out)} held` : null],
     ["waiting room", q.waiting_room ? h("span", {}, `${count(q.waiting_room.line)} in line, ${count(q.waiting_room.called)} called, of ${count(q.waiting_room.max)}; ${count(q.waiting_room.given)} given = ${count(q.waiting_room.admitted)} admitted + ${count(q.waiting_room.expired)} expired + ${count(q.waiting_room.line + q.waiting_room.called)} out; the next one waits `, isKnown(q.waiting_room.modeled_wait_s) ? `${duration(q.waiting_room.modeled_wait_s * 1000)}, modeled` : "for an unknown time: no service rate yet") : null],
     ["blocked", `producers have waited ${duration(q.blocked_ms)} for room in all`],
     ["in flight", `${count(q.in_flight)} of ${count(q.slots)} slots open to it, ${plural(q.consumers ?? 0, "consumer")}`], ["next due", isKnown(q.next_due_at_ms) ? at(q.next_due_at_ms) : "nothing is delayed"], ["inlet", q.inlet ? `${plural(q.inlet, "job")} from stock producers wait to be admitted` : "empty"],
-    ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => `${k.replaceAll("_", " ")} ${typeof v === "number" ? Number(v.toPrecision(4)) : v}`).join(", ") || "no inputs")],
+    ["model", h("span", {}, Object.entries(inputs).filter(([, v]) => v !== null && typeof v !== "object").map(([k, v]) => modelInput(k, v)).join(", ") || "no inputs")],
     ["one slot fewer", inputs.one_slot_fewer ? (isKnown(inputs.one_slot_fewer.seconds) ? `drains in ${duration(inputs.one_slot_fewer.seconds * 1000)}, modeled` : String(inputs.one_slot_fewer.state)) : null],
   ])]);
 }
 
-/** What stands aside for a downstream that tasks name. @param {any} s */
-function standsAside(s) {
-  const part = s.share < 1 ? ", which lets " + percent(s.share) + " of the slots work (modeled) and leaves them as much of the bounds in jobs and work" : "";
-  return h("span", {}, `; ${count(s.jobs)} for `, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(s.downstream)}/` }, s.downstream), part);
+/** What stands aside, and for what: each downstream that tasks name with where its limit is now, the rest behind a cap. @param {any} q */
+function setAside(q) {
+  const rows = q.set_aside || [];
+  const capped = q.parked - rows.reduce((n, s) => n + s.jobs, 0);
+  const known = /** @type {any} */ (live.frame)?.downstreams || [];
+  const of = (n) => `${count(n)} of ${plural(q.depth || 0, "waiting job")}`;
+  return [...rows.map((s) => {
+    const d = known.find((x) => x.name === s.downstream);
+    return h("div", {}, `${of(s.jobs)} for `, downstreamLink(s.downstream), d ? `, ${count(d.in_flight)} of ${plural(d.limit, "call")} in flight` : "",
+      s.share < 1 ? h("span", { class: "quiet" }, ". It lets ", h("span", { class: "modeled" }, percent(s.share)), " of the slots work; what waits for it may fill as much of the bounds in jobs and work.") : null);
+  }), capped > 0 ? h("div", {}, `${of(capped)} behind their task's cap`) : null];
+}
+
+/** What the model was given; a time carries its unit. @param {string} key @param {any} value */
+function modelInput(key, value) {
+  if (typeof value !== "number") return `${key.replaceAll("_", " ")} ${value}`;
+  return key.endsWith("_ms") ? `${plainName(key)} ${wait(value)}` : `${key.replaceAll("_", " ")} ${Number(value.toPrecision(4))}`;
 }
 
 /** What was done of all in the last minute, beside what the weights say. @param {any} s */
@@ -199,7 +240,7 @@ bind({ keys: "K", label: "Queue before", group: "Queues", run: () => move(-1) })
 bind({ keys: "[", label: "Shorter time range", group: "Time", run: () => stepRange(-1) });
 bind({ keys: "]", label: "Longer time range", group: "Time", run: () => stepRange(1) });
 bind({ keys: "Space", label: "Hold the charts, or let them run", group: "Time", run: () => { charts.heldAt = charts.heldAt ? null : live.now(); draw(); } });
-startPage({ draw: (frame) => { history_.append(frame); draw(); } });
+startPage({ draw: (frame) => { history_.append(frame); draw(); }, wait: drawWithout });
 setInterval(() => { if (live.state() !== "live") draw(); }, 1000);
 window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });
 loadHistory();

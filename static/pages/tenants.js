@@ -14,9 +14,10 @@ const body = h("tbody");
 const foot = h("tfoot");
 const COLUMNS = ["offered/s", "accepted", "refused", "done", "waiting", "in flight", "stored", "oldest"];
 const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", {}, "work"))), body, foot);
+const unseen = h("div");
 const note = h("p", { class: "empty-note", hidden: true }, "No tenant has offered anything yet. A tenant appears with its first API key's job, or with the header ", h("code", { class: "mono ink" }, "tenant"), " on a Celery publish.");
 const suspendedNode = h("div", { class: "section", "data-suspended": true });
-root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, table, note));
+root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, unseen, table, note));
 const why = may("operator") ? "" : "viewers may look; an operator may suspend or resume a tenant";
 
 /** How far down the list of suspended tenants somebody has asked. */
@@ -65,7 +66,9 @@ function waitsOf(tenant) {
 }
 
 startPage({
+  wait: (why) => { table.hidden = true; swap(unseen, why, () => h("p", { class: "empty-note" }, shape("dashed"), why)); },
   draw: (frame, state) => {
+    unseen.hidden = true;
     const list = frame.tenants || [];
     const tenants = new Set(list.map((t) => t.tenant));
     const left = /** @type {any} */ (frame).tenants_left_out || 0;

@@ -14,6 +14,7 @@ const box = h("div", { class: "section" });
 root.replaceChildren(box);
 
 startPage({
+  wait: (why) => swap(box, why, () => h("p", { class: "empty-note" }, shape("dashed"), why)),
   draw: (frame, state) => {
     const workers = frame.workers || [];
     const letterOf = letters(frame.queues.map((q) => q.name));

@@ -81,7 +81,7 @@ def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> No
     expect(live).to_have_attribute("data-live", "live")
 
 
-def test_the_downstreams_page_says_who_does_not_answer_and_that_its_rows_are_old(room: Room) -> None:
+def test_a_page_says_who_does_not_answer_and_that_its_rows_are_old_or_have_not_come(room: Room) -> None:
     room.stack.manage("downstream", "set", "post", "--reason", "a test")
     room.log_in()
     room.open("/downstreams/")
@@ -101,6 +101,11 @@ def test_the_downstreams_page_says_who_does_not_answer_and_that_its_rows_are_old
         expect(rows[0]).to_contain_text("last")
         expect(rows[1]).to_contain_text("unknown")
         expect(rows[1]).not_to_contain_text("0 of 4")
+        pages[1].goto(f"{room.stack.base_url}/queues/urgent/", wait_until="domcontentloaded")
+        queue = pages[1].locator(".detail")
+        expect(queue).to_contain_text(re.compile(r"no frame has come.*Seen by this page since [\d:]+\."))
+        expect(queue.get_by_role("heading", name="Does it add up?")).to_be_hidden()
+        pages[1].goto(pages[0].url, wait_until="domcontentloaded")
     finally:
         os.kill(redis, signal.SIGCONT)
     for bar, row in zip(bars, rows, strict=True):
