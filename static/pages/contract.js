@@ -2,7 +2,7 @@
 import { h } from "../js/dom.js";
 import { shape } from "../js/shapes.js";
 import { bytes, count, duration, isKnown, percent, plural } from "../js/units.js";
-import { facts } from "./page.js";
+import { facts, plainName } from "./page.js";
 
 /** @param {any} c what GET /contracts/{queue} answers */
 export function contractParts(c) {
@@ -10,7 +10,7 @@ export function contractParts(c) {
   return [h("p", { class: "part quiet" }, `policy version ${c.policy_version}; ${c.owner ? `owner ${c.owner}` : "no owner"}; `, h("a", { class: "link", href: `/api/v1/contracts/${encodeURIComponent(c.queue)}` }, "as JSON")),
     h("div", { class: "twocol" }, parts.map(([name, body]) => h("section", { class: "part", "data-contract": name }, h("h3", { class: "title ink" }, h("b", {}, name.replaceAll("_", " "))), body.statement ? h("p", { class: "statement" }, body.statement) : null,
       name === "completion" ? measured(body) : null,
-      facts(Object.entries(body).filter(([k, v]) => k !== "statement" && (v === null || typeof v !== "object")).map(([k, v]) => [k.replaceAll("_", " "), v === null ? h("span", { class: "quiet" }, "none") : word(k, v)])),
+      facts(Object.entries(body).filter(([k, v]) => k !== "statement" && (v === null || typeof v !== "object")).map(([k, v]) => [plainName(k), v === null ? h("span", { class: "quiet" }, "none") : word(k, v)])),
       body.tests?.length ? h("ul", { class: "tests" }, body.tests.map((t) => h("li", {}, t))) : null)))];
 }
 

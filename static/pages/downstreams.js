@@ -9,7 +9,7 @@ import { shape } from "../js/shapes.js";
 import { Spark } from "../js/spark.js";
 import { Trace } from "../js/trace.js";
 import { NBSP, clock, count, plural, rate, wait } from "../js/units.js";
-import { at, choice, currentItem, facts, field, part, reading, setItem, startPage } from "./page.js";
+import { at, choice, currentItem, facts, field, part, plainName, reading, setItem, stacked, startPage } from "./page.js";
 
 /** What each setting means. @type {Record<string, [string, string]>} name, unit and meaning of each number */
 const SETTINGS = {
@@ -31,9 +31,10 @@ let current = currentItem();
 /** @type {Map<string, {at: number[], values: number[]}>} limits seen since the page was opened */ const seen = new Map();
 /** @type {Map<string, any>} */ const rows = new Map();
 const trace = new Trace();
-const HEAD = [["downstream"], ["state"], ["in flight of limit", "num"], ["", ""], ["limit, since this page was opened"], ["mean of target", "num"], ["latency p50", "num"], ["p99", "num"], ["with the wait p50", "num"], ["p99", "num"], ["answered/s", "num"], ["dropped/s", "num"], ["cuts, raises", "num"], ["queues"]];
+const HEAD = [["downstream"], ["state"], ["in flight of limit", "num"], ["", "drawn"], ["limit, since this page was opened", "drawn"], ["mean of target", "num"], ["latency p50", "num"], ["p99", "num", "latency p99"], ["with the wait p50", "num"], ["p99", "num", "with the wait p99"], ["answered/s", "num"], ["dropped/s", "num"], ["cuts, raises", "num", "cuts, raises"], ["queues"]];
 const body = h("tbody");
-const table = h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, HEAD.map(([text, cls]) => h("th", { class: cls || null }, text)))), body));
+const grid = h("table", {}, h("thead", {}, h("tr", {}, HEAD.map(([text, cls, whole]) => h("th", { class: cls || null, "data-name": whole || null }, text)))), body);
+const table = h("div", { class: "scrollx" }, grid);
 const none = h("p", { class: "empty-note" }, "No downstream is named yet. A downstream is what jobs call: give it a target latency, name it in a queue's policy (field ", h("code", { class: "mono ink" }, "downstream"), ") or on a task (", h("code", { class: "mono ink" }, "@app.task(downstream=\"bank\")"), "), and the gate finds how many may call it at once, over all workers.");
 
 function load() {
@@ -43,6 +44,7 @@ function load() {
     list.replaceChildren(known.length ? table : none);
     if (!known.some((d) => d.name === current)) current = "";
     draw(live.frame, live.state());
+    stacked(grid);
     open(current || known[0]?.name || "");
   });
 }
@@ -82,8 +84,8 @@ function makeRow(name) {
   const cells = Array.from({ length: 9 }, () => h("td", { class: "num livefig" }));
   const bar = new ShareBar();
   bar.node.style.width = "110px";
-  const row = { cells, bar, spark: new Spark(), state: h("td", { class: "nowrap" }), queues: h("td"), node: h("tr", { class: "linked", "data-downstream": name }) };
-  row.node.append(h("td", { class: "ink" }, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(name)}/`, onclick: (event) => { event.preventDefault(); open(name); } }, name)), row.state, cells[0], h("td", {}, bar.node), h("td", {}, row.spark.node), ...cells.slice(1), row.queues);
+  const row = { cells, bar, spark: new Spark(), state: h("td", { class: "nowrap" }), queues: h("td", { class: "nowrap" }), node: h("tr", { class: "linked", "data-downstream": name }) };
+  row.node.append(h("td", { class: "ink" }, h("a", { class: "link", href: `/downstreams/${encodeURIComponent(name)}/`, onclick: (event) => { event.preventDefault(); open(name); } }, name)), row.state, cells[0], h("td", { class: "drawn" }, bar.node), h("td", { class: "drawn" }, row.spark.node), ...cells.slice(1), row.queues);
   row.node.addEventListener("click", () => open(name));
   rows.set(name, row);
   body.append(row.node);
@@ -110,10 +112,10 @@ function open(name) {
     trace.show(d.name, d.target_ms, live.now());
     const off = why ? { "aria-disabled": "true", title: why } : {};
     detail.replaceChildren(part(d.name, `version ${d.version} by ${d.by}${d.reason ? `: ${d.reason}` : ""}`,
-      facts([["kind", KINDS[d.kind]], ...Object.entries(SETTINGS).map(([key, [unit, means]]) => /** @type {[string, any]} */ ([key.replaceAll("_", " "), h("span", {}, unit === "ms" ? wait(d[key]) : unit === "calls" ? plural(d[key], "call") : String(d[key]), h("span", { class: "quiet" }, `  ${means}`))]))]),
+      facts([["kind", KINDS[d.kind]], ...Object.entries(SETTINGS).map(([key, [unit, means]]) => /** @type {[string, any]} */ ([plainName(key), h("span", {}, unit === "ms" ? wait(d[key]) : unit === "calls" ? plural(d[key], "call") : String(d[key]), h("span", { class: "quiet" }, `  ${means}`))]))]),
       h("p", { class: "acts" }, h("button", { type: "button", ...off, onclick: () => edit(d) }, `Change ${d.name}`), h("button", { type: "button", ...off, onclick: () => take(d) }, `Remove ${d.name}`), why ? h("span", { class: "why" }, why) : null)),
       trace.node,
-      part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "settings", "reason"].map((t) => h("th", {}, t)))), h("tbody", {}, d.history.map((v) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by), h("td", { class: "wrap" }, v.fields ? Object.entries(v.fields).map(([k, x]) => `${k} ${x}`).join(", ") : "removed"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given")))))))));
+      part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "settings", "reason"].map((t) => h("th", {}, t)))), h("tbody", {}, d.history.map((v) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by), h("td", { class: "wrap" }, v.fields ? Object.entries(v.fields).map(([k, x]) => `${k} ${x}`).join(", ") : "removed"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given"))))))))));
   });
 }
 
@@ -129,7 +131,7 @@ function edit(d) {
     title: d ? `Change the downstream ${d.name}?` : "A new downstream",
     lead: d ? "In force at once, for every worker; what the limit has learnt stays, within the new bounds." : "It limits nothing until a queue's policy or a task names it.",
     parts: [...(d ? [] : [{ name: "name", body: name }]), { name: "kind", body: kind },
-      { name: "settings", body: h("div", { class: "formgrid" }, Object.entries(SETTINGS).map(([key, [unit, means]]) => field(key.replaceAll("_", " "), inputs[key], unit, means))) }, { name: "reason", body: reason }],
+      { name: "settings", body: h("div", { class: "formgrid" }, Object.entries(SETTINGS).map(([key, [unit, means]]) => field(plainName(key), inputs[key], unit, means))) }, { name: "reason", body: reason }],
     verb: d ? "Change 1 downstream" : "Add 1 downstream", note: "written to the audit",
     canAct: () => (!d && !name.value.trim() ? "A downstream needs a name." : !reason.value.trim() ? "A reason is needed: it is kept with the version." : ""),
     act: async () => {
