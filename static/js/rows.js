@@ -79,7 +79,8 @@ class Row {
     const age = idle ? null : q.oldest_age_ms;
     const parts = durationParts(age);
     setParts(this.ageNode, parts);
-    setAttr(this.ageNode, "data-long", parts.length > 1);
+    // "14 min 51 s" is wider than the column at the size of "1 min 51 s" and ran into the state beside it.
+    setAttr(this.ageNode, "data-long", parts.length < 2 ? null : parts.flat().join("").length > 7 ? "most" : "more");
     setAttr(this.ageNode, "title", isKnown(age) ? null : idle ? "no job has been offered yet" : unknown.oldest_age_ms || "unknown");
     const guardMs = isKnown(q.guard_age_s) ? q.guard_age_s * 1000 : null;
     const ceilingMs = isKnown(q.age_ceiling_s) ? q.age_ceiling_s * 1000 : null;

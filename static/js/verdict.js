@@ -74,7 +74,7 @@ export class Verdict {
     this.skeleton = skeleton;
     this.shownAt = now;
     swap(this.shapeNode, verdict.shape, () => shape(verdict.shape));
-    const names = [...frame.queues.map((q) => q.name), ...(frame.tenants || []).map((t) => t.tenant)];
+    const names = [...frame.queues.map((q) => q.name), ...(frame.tenants || []).map((t) => t.tenant), ...(/** @type {any} */ (frame).downstreams || []).map((d) => d.name)];
     swap(this.headline, verdict.headline, () => marked(verdict.headline, []));
     swap(this.lines, verdict.lines.join("\n"), () => verdict.lines.flatMap((line, i) => [i ? " " : "", ...marked(line, names)]));
     if (isNew) document.title = `${verdict.shape === "ring" ? "" : `${verdict.headline.split(":")[0]} - `}Sluicegate ${frame.installation || ""}`.trim();
