@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import pytest
 from celery import Celery
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from config.env import WrongSetting, read_environment
@@ -25,6 +25,7 @@ def text_of(*keys: bytes) -> str:
     return ",".join(base64.urlsafe_b64encode(key).decode() for key in keys)
 
 
+@settings(deadline=None)
 @given(plain=st.binary(max_size=200), about=st.text(max_size=20))
 def test_what_is_sealed_opens_again_and_shows_nothing(plain: bytes, about: str) -> None:
     about = about.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
