@@ -11,7 +11,8 @@ from workers.forecast.allocation import Through
 from workers.forecast.drain import forecast
 from workers.forecast.load import read_load
 from workers.limits.downstream import parse_downstream
-from workers.loops.frame import live_slots, rules_of
+from workers.loops.frame.dispatch import rules_of
+from workers.loops.frame.workers import live_slots
 from workers.loops.modeler import model_all
 from workers.metrics.history import History
 from workers.simulate import Arrival, SteppedStore, World

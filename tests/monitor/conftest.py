@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from workers.admission.policy import load_shipped
-from workers.loops.frame import DatabaseFacts
+from workers.loops.frame.inputs import DatabaseFacts
 from workers.loops.sampler import Sampler
 from workers.store import Offer, Store
 from workers.store.turns import Settlement

@@ -12,7 +12,8 @@ from workers.alerts.delivery import Delivered, Message
 from workers.alerts.ledger import MOST
 from workers.loops.alerter import Alerter, record_delivery
 from workers.loops.facts import alert_item
-from workers.loops.frame import DatabaseFacts, alerts_part
+from workers.loops.frame.alerts import alerts_part
+from workers.loops.frame.inputs import DatabaseFacts
 from workers.models import Alert, AlertDelivery, AlertRule
 
 pytestmark = pytest.mark.database

@@ -9,7 +9,8 @@ from django.db import OperationalError
 
 from tests.monitor.conftest import make_offer
 from workers.exceptions import StoreUnavailable
-from workers.loops.frame import Context, Memory, build_frame
+from workers.loops.frame.build import build_frame
+from workers.loops.frame.inputs import Context, Memory
 from workers.loops.governor import Governor
 from workers.metrics.history import History
 from workers.models import Transition

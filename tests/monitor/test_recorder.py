@@ -18,7 +18,7 @@ from django.utils import timezone
 from tests.monitor.conftest import Sampled, fail_jobs, fail_waiting, make_offer
 from workers.exceptions import StoreUnavailable
 from workers.loops.database_health import DatabaseHealth
-from workers.loops.frame import DatabaseFacts
+from workers.loops.frame.inputs import DatabaseFacts
 from workers.loops.recorder import ONE_ENTRY_S, Recorder, enforce_bounds
 from workers.models import JournalEntry, QuarantinedJob
 from workers.store import Settlement, Store

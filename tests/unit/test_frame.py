@@ -14,7 +14,9 @@ import pytest
 from tests.unit.frame_schema import FRAME
 from tests.unit.snapshot_maker import POLICY, START_MS, Plant, make_queue, make_snapshot, make_worker
 from workers.forecast.verdict import give_verdict
-from workers.loops.frame import Context, DatabaseFacts, Memory, build_frame, find_offerers
+from workers.loops.frame.build import build_frame
+from workers.loops.frame.inputs import Context, DatabaseFacts, Memory
+from workers.loops.frame.tenants import find_offerers
 from workers.metrics.history import History
 from workers.store.bins import bin_value_ms
 

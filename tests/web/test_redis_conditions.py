@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 from workers.actions import bootstrap
 from workers.actions.note_loss import newest_loss
 from workers.exceptions import StoreUnavailable
-from workers.loops.frame import DatabaseFacts
+from workers.loops.frame.inputs import DatabaseFacts
 from workers.loops.historian import Historian
 from workers.loops.losses import Losses
 from workers.loops.sampler import Sampler

@@ -22,7 +22,7 @@ from ..alerts.rules import AlertKey, Rule, Watch, evaluate
 from ..alerts.sentences import say_alert
 from ..models import Alert, AlertDelivery, AlertRule
 from .database_health import first_line
-from .frame import DatabaseFacts
+from .frame.inputs import DatabaseFacts
 
 log = logging.getLogger("sluicegate.monitor")
 

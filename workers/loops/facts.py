@@ -17,7 +17,7 @@ from ..metrics.objective import Point
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
 from ..privacy.classes import handling_of
 from .database_health import READING, DatabaseHealth
-from .frame import EVENTS_SHOWN, DatabaseFacts
+from .frame.inputs import EVENTS_SHOWN, DatabaseFacts
 from .promises import read_points
 
 log = logging.getLogger("sluicegate.monitor")

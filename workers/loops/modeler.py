@@ -10,7 +10,8 @@ from ..forecast.model import queue_model
 from ..metrics.history import History
 from ..store import Store
 from ..store.bins import bin_value_ms
-from .frame import live_slots, rules_of
+from .frame.dispatch import rules_of
+from .frame.workers import live_slots
 
 INTERVAL_S = 1.0
 REPEAT_TICKS = 10  # unchanged figures are written again, for a Redis that lost them

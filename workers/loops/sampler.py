@@ -14,7 +14,8 @@ from ..metrics.history import History
 from ..metrics.objective import Promises
 from ..store import Store
 from ..store.bins import bin_value_ms
-from .frame import Context, DatabaseFacts, Memory, build_frame
+from .frame.build import build_frame
+from .frame.inputs import Context, DatabaseFacts, Memory
 
 log = logging.getLogger("sluicegate.monitor")
 

@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..forecast.allocation import Through
-from ..metrics.history import History
-from ..metrics.percentiles import BinValue, percentiles
-from ..metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
+from ...forecast.allocation import Through
+from ...metrics.history import History
+from ...metrics.percentiles import BinValue, percentiles
+from ...metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
+from .reasons import null_reasons
 
 COUNTED = ("answered", "dropped", "cuts", "raises")
 
@@ -90,6 +91,6 @@ def downstream_rows(history: History, *, bin_value: BinValue) -> list[dict[str, 
             ),
         }
         reasons = {"mean_ms": "no window has ended yet", "changed_at_ms": "the limit has not moved yet"}
-        out["unknown"] = {name: reason for name, reason in reasons.items() if out[name] is None}
+        out["unknown"] = null_reasons(out, reasons)
         rows.append(out)
     return rows
