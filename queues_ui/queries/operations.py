@@ -48,7 +48,7 @@ def find_operation(
             shown["phase"] = "held"
         payload = store.read_payload(operation_id) if operation.status in ("pending", "running") else None
         if operation.quarantined:
-            shown["args_text"], shown["unknown"] = _held_arguments(operation_id)
+            shown.update(_as_quarantine_knows(operation_id, operation.replayed_as))
         if payload:
             shown["args_text"] = describe_arguments(payload, operation.payload_class, operation.id)
         return shown, operation.tenant
@@ -56,16 +56,30 @@ def find_operation(
     return (show_held(held), held.tenant) if held else None
 
 
-def _held_arguments(operation_id: str) -> tuple[str | None, dict[str, str]]:
-    """As the recorder wrote them, redacted; shown without them while the database is away."""
+def _as_quarantine_knows(operation_id: str, replayed_as: str | None) -> dict[str, Any]:
+    """Where it stands in quarantine, and its arguments as the recorder wrote them, redacted.
+
+    Redis's record goes on saying that the job came to quarantine after it has left it. While the database is
+    away that record is all there is.
+    """
     try:
-        rows = QuarantinedJob.objects.filter(op_id=operation_id).values_list("args_text", "payload_gone")
-        row = desk.ask(lambda: rows.first())
+        rows = QuarantinedJob.objects.filter(op_id=operation_id)
+        row = desk.ask(lambda: rows.values_list("args_text", "payload_gone", "state").first())
     except DatabaseAway:
-        return None, {"args_text": "the database has not answered"}
+        why = "the database has not answered"
+        if replayed_as:
+            return {**_standing(QuarantinedJob.REPLAYED), "unknown": {"args_text": why}}
+        return {"quarantine": None, "unknown": {"args_text": why, "quarantine": why}}
     if row is None:
-        return None, {"args_text": "not recorded yet"}
-    return row[0] or None, {} if row[0] else {"args_text": row[1] or "not kept"}
+        return {**_standing(QuarantinedJob.HELD), "unknown": {"args_text": "not recorded yet"}}
+    args_text, gone, state = row
+    unknown = {} if args_text else {"args_text": gone or "not kept"}
+    return {**_standing(state), "args_text": args_text or None, "unknown": unknown}
+
+
+def _standing(state: str) -> dict[str, Any]:
+    """`quarantined` is whether it is held there now; what was replayed, discarded or deleted is not."""
+    return {"quarantined": state in (QuarantinedJob.HELD, QuarantinedJob.REPLAYING), "quarantine": state}
 
 
 def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]:
@@ -88,6 +102,7 @@ def show_operation(operation: Operation, *, own: bool = False) -> dict[str, Any]
         "tags": list(operation.tags),
         "traceparent": operation.trace,
         "quarantined": operation.quarantined,
+        "quarantine": None,
         "cancel_requested": bool(operation.cancel_requested_by),
         "cancelled_by": operation.cancel_requested_by,
         "deletion": operation.deletion,
@@ -147,7 +162,7 @@ def show_held(job: QuarantinedJob) -> dict[str, Any]:
         "cost_ms": None,
         "tags": job.tags,
         "traceparent": None,
-        "quarantined": job.state in (QuarantinedJob.HELD, QuarantinedJob.REPLAYING),
+        **_standing(job.state),
         "cancel_requested": False,
         "cancelled_by": None,
         "deletion": job.deletion,

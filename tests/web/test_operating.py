@@ -16,6 +16,7 @@ from workers.models import (
     ReplayBatch,
     Transition,
 )
+from workers.store import Settlement
 
 pytestmark = pytest.mark.database
 
@@ -228,6 +229,22 @@ def test_a_held_payload_is_shown_as_text_and_never_unpickled(admin_api, held):
 def test_a_job_that_redis_forgot_is_read_from_quarantine(admin_api, held):
     job = admin_api.get("/jobs/job-1").json()
     assert (job["status"], job["quarantined"], job["error"]["type"]) == ("failed", True, "ValueError")
+    assert job["quarantine"] == "held"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_held"), [("held", True), ("replaying", True), ("replayed", False), ("discarded", False)]
+)
+def test_a_job_that_has_left_quarantine_is_not_said_to_be_in_it(api, gate, held, state, is_held):
+    said = api.post("/jobs", {"task": "drill.echo", "args": [1]}).json()
+    claimed = gate.claim("w", ["normal"])[0]
+    gate.settle([Settlement(claimed.id, claimed.epoch, "failed", error={"type": "E", "message": "m"})])
+    path = f"/jobs/{said['operation_id']}"
+    job = api.get(path).json()
+    assert (job["quarantined"], job["quarantine"]) == (True, "held")  # nobody has recorded it yet
+    held.filter(op_id="job-0").update(op_id=claimed.id, state=state)
+    job = api.get(path).json()
+    assert (job["quarantined"], job["quarantine"]) == (is_held, state)
 
 
 def test_alerts_are_acknowledged_once_and_snoozed(api, gate):
