@@ -246,6 +246,99 @@ def test_under_saturated_the_bounds_in_force_shrink_and_a_closed_queue_says_so()
     assert "low mark" in frame["mode_leaves"]
 
 
+def headline_of(
+    modes: dict[str, Any], totals: dict[str, dict[str, Any]], **rules: dict[str, Any]
+) -> tuple[str, str]:
+    """Shape and sentence five seconds after nothing was offered; `totals` are of those five."""
+    names = ("urgent", "normal", "bulk")
+    policies = {name: {**POLICY, **rules.get(name, {})} for name in names}
+    before = make_snapshot(0, {name: make_queue() for name in names}, modes=modes, policies=policies)
+    queues = {name: make_queue(totals=totals.get(name, {})) for name in names}
+    frame = frame_of(history_of(before, make_snapshot(5, queues, modes=modes, policies=policies)))
+    check(frame)
+    return frame["verdict"]["shape"], frame["verdict"]["headline"].replace("\u00a0", " ")
+
+
+REFUSED = {"bulk": {"offered": 32, "refused": 32, "refused_by": {"mode": 32}}}
+CLOSES = {"bulk": {"saturated_share": 0.0}}
+BY_HAND = {"since_at_ms": START_MS, "by": "ann", "automatic": False, "reason": "a deploy"}
+BY_ITSELF = {"since_at_ms": START_MS, "by": "monitor", "automatic": True, "reason": "old"}
+
+
+@pytest.mark.parametrize(
+    ("modes", "said"),
+    [
+        (
+            {"*": {"mode": "saturated", **BY_HAND}},
+            "Saturated, set by ann: bulk is closed and refuses 6.4 jobs/s; the rest is in bounds.",
+        ),
+        (
+            {"*": {"mode": "saturated", **BY_ITSELF}},
+            "Saturated, entered by itself: bulk is closed and refuses 6.4 jobs/s; the rest is in bounds.",
+        ),
+        (
+            {"bulk": {"mode": "draining", **BY_HAND}},
+            "bulk is closed by its own mode, draining, and refuses 6.4 jobs/s; the rest is in bounds.",
+        ),
+        (
+            {"*": {"mode": "saturated", **BY_HAND}, "normal": {"mode": "draining", **BY_HAND}},
+            "Saturated, set by ann: bulk is closed and refuses 6.4 jobs/s; "
+            "normal is closed by its own mode, draining, and refuses nothing now; "
+            "the other queue is in bounds.",
+        ),
+        (
+            {"*": {"mode": "draining", **BY_HAND}},
+            "Draining, nothing new is admitted: 0 jobs are left; no job waits.",
+        ),
+    ],
+)
+def test_a_closed_queue_is_in_the_headline_with_what_it_refuses(modes: dict[str, Any], said: str) -> None:
+    assert headline_of(modes, REFUSED, **CLOSES) == ("square", said)
+
+
+def test_draining_names_what_is_admitted_all_the_same() -> None:
+    modes = {"*": {"mode": "draining", **BY_HAND}}
+    _, said = headline_of(modes, {}, urgent={"admit_while_draining": True})
+    assert said.startswith("Draining, only urgent is admitted:")
+
+
+@pytest.mark.parametrize(
+    ("totals", "said"),
+    [
+        (
+            {"offered": 50, "accepted": 5, "refused": 45, "refused_by": {"rate": 40, "tenant": 5}},
+            "in bounds, but normal refuses 9.0 of 10.0 jobs/s (rate limit)",
+        ),
+        (
+            {"offered": 5, "refused": 5, "refused_by": {"downstream": 5}},
+            "in bounds, but normal refuses 1.0 jobs/s (its downstream)",
+        ),
+        (
+            {"offered": 5, "accepted": 5, "shed": 5},
+            "in bounds, but normal sheds 1.0 jobs/s of what it accepted",
+        ),
+        # What was wrong with the offers themselves, or came before the mode was left, is not the queue's.
+        (
+            {"offered": 10, "refused": 10, "refused_by": {"duplicate": 5, "mode": 5}},
+            "in bounds",
+        ),
+    ],
+)
+def test_a_queue_that_turns_work_away_within_its_bounds_says_so(totals: dict[str, Any], said: str) -> None:
+    assert headline_of({}, {"normal": totals}) == ("ring", f"All 3 queues are {said}; no job waits.")
+
+
+def test_beside_a_queue_that_is_past_a_line_a_closed_one_is_named_too() -> None:
+    modes = {"*": {"mode": "saturated", **BY_HAND}}
+    policies = {"normal": POLICY, "bulk": {**POLICY, "saturated_share": 0.0}}
+    old = make_queue(depth=3, oldest_eligible_at_ms=START_MS - 60_000)
+    frame = frame_of(
+        history_of(make_snapshot(0, {"normal": old, "bulk": make_queue()}, modes=modes, policies=policies))
+    )
+    assert frame["verdict"]["shape"] == "triangle"
+    assert "bulk is closed." in " ".join(frame["verdict"]["lines"])
+
+
 def test_a_redis_that_is_full_is_failed_after_three_seconds() -> None:
     snapshots = [make_snapshot(second, {"normal": make_queue()}) for second in range(5)]
     full = {**OK, "state": "full", "detail": "used memory is at maxmemory"}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..states import REASON_STATUS
 from .queue_state import SHAPES, WORST_FIRST
 from .wording import NBSP, join_names, put_duration, put_number, put_rate, put_share
 
@@ -20,6 +21,19 @@ STATE_WORDS = {
 }
 BOUND_WORDS = {"count": "count", "bytes": "bytes", "cost_ms": "work", "age_s": "age", "spill": "spill"}
 ABNORMAL = ("at_bound", "past_ceiling", "stalled", "past_guard", "unknown")
+#: What a queue that is in bounds refuses by; what is wrong with the offer itself (a duplicate) is none of it.
+REFUSED_BY = {
+    "count": "count bound",
+    "bytes": "bytes bound",
+    "cost": "work bound",
+    "age": "age bound",
+    "tenant": "a tenant's share",
+    "rate": "rate limit",
+    "deadline": "deadlines that could not be kept",
+    "downstream": "its downstream",
+    "waiting_room": "waiting room",
+}
+NOTICED_PER_S = 0.05  # what is shown as 0.1 and more
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +55,14 @@ def give_verdict(
     redis_detail: str,
     offerers: Mapping[str, tuple[str, float]],
     now_ms: int,
+    mode_by: str = "",
+    refusals: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Verdict:
-    """`queues` are the frame's rows; `offerers` names who offers most to a queue, with the share."""
+    """`queues` are the frame's rows; `offerers` names who offers most to a queue, with the share.
+
+    `mode_by` is the operator who set the mode, empty if it was entered by itself; `refusals` are each queue's
+    refusals a second by their reason.
+    """
     if redis_state not in ("ok", "unknown"):
         detail = f" ({redis_detail})" if redis_detail else ""
         return Verdict(
@@ -61,7 +81,7 @@ def give_verdict(
         beside = ((again,) if redis_state == "ok" else ()) + _others(bad, queues)
         return Verdict("diamond", f"The gate is failed and admits nothing: {mode_reason}.", beside)
     if not bad:
-        return _all_well(queues, mode=mode, mode_reason=mode_reason)
+        return _none_bad(queues, mode=mode, mode_by=mode_by, mode_reason=mode_reason, refusals=refusals or {})
     worst = bad[0]
     lines = [_since(worst, offerers, now_ms=now_ms)]
     others = _others(bad[1:], queues)
@@ -80,21 +100,104 @@ REDIS_WORDS = {
 }
 
 
-def _all_well(queues: Sequence[Mapping[str, Any]], *, mode: str, mode_reason: str) -> Verdict:
-    oldest = max(queues, key=lambda q: q["oldest_age_ms"] or 0)
-    count = len(queues)
-    whole = "The one queue is" if count == 1 else f"All {count} queues are"
-    if oldest["oldest_age_ms"]:
-        age = f"the oldest job has waited {put_duration(oldest['oldest_age_ms'] / 1000)} ({oldest['name']})"
-    else:
-        age = "no job waits"
+def _none_bad(
+    queues: Sequence[Mapping[str, Any]],
+    *,
+    mode: str,
+    mode_by: str,
+    mode_reason: str,
+    refusals: Mapping[str, Mapping[str, float]],
+) -> Verdict:
+    """No queue is past a line; one that is closed, or turns work away within its bounds, is named."""
+    age = _oldest(queues)
+    closed = [q for q in queues if q["state"] == "closed"]
+    whole = "The one queue is" if len(queues) == 1 else f"All {len(queues)} queues are"
+    away = _turned_away([q for q in queues if q["state"] != "closed"], refusals)
     if mode == "draining":
         left = sum(q["depth"] + q["delayed"] + q["in_flight"] for q in queues)
-        return Verdict(
-            "square", f"Draining, nothing new is admitted: {put_number(left)} jobs are left; {age}.", ()
-        )
+        still = [q["name"] for q in queues if q["state"] != "closed"]
+        admitted = f"only {join_names(still)} {_is(still)} admitted" if still else "nothing new is admitted"
+        jobs = "1 job is left" if left == 1 else f"{put_number(left)} jobs are left"
+        return Verdict("square", f"Draining, {admitted}: {jobs}; {age}.", (_sentence(away),) if away else ())
+    if closed:
+        rest = _rest(queues, closed) + (f", but {away}" if away else "")
+        why = f"The gate is {mode}: {mode_reason}." if mode != "normal" and mode_reason else ""
+        headline = f"{_say_closed(closed, mode=mode, mode_by=mode_by)}; {rest}."
+        return Verdict("square", headline, tuple(line for line in (_sentence(age), why) if line))
     lines = (f"The gate is {mode}: {mode_reason}.",) if mode == "saturated" and mode_reason else ()
-    return Verdict("ring", f"{whole} in bounds; {age}.", lines)
+    return Verdict("ring", f"{whole} in bounds{f', but {away}' if away else ''}; {age}.", lines)
+
+
+def _oldest(queues: Sequence[Mapping[str, Any]]) -> str:
+    oldest = max(queues, key=lambda q: q["oldest_age_ms"] or 0)
+    if not oldest["oldest_age_ms"]:
+        return "no job waits"
+    return f"the oldest job has waited {put_duration(oldest['oldest_age_ms'] / 1000)} ({oldest['name']})"
+
+
+def _say_closed(closed: Sequence[Mapping[str, Any]], *, mode: str, mode_by: str) -> str:
+    """Whose mode closes which queues, and what they refuse: the gate's first, then each its own."""
+    parts = []
+    by_gate = [q for q in closed if q["mode"] == mode]
+    if by_gate:
+        who = f"set by {mode_by}" if mode_by else "entered by itself"
+        parts.append(f"{mode.capitalize()}, {who}: {_closed_and_refusing(by_gate)}")
+    for own in dict.fromkeys(q["mode"] for q in closed if q["mode"] != mode):
+        rows = [q for q in closed if q["mode"] == own]
+        its = "its own mode" if len(rows) == 1 else "their own mode"
+        parts.append(_closed_and_refusing(rows, f" by {its}, {own},"))
+    return "; ".join(parts)
+
+
+def _closed_and_refusing(rows: Sequence[Mapping[str, Any]], by: str = "") -> str:
+    names = [q["name"] for q in rows]
+    said = f"{join_names(names)} {_is(names)} closed{by}"
+    rates = [q["rates"].get("refused") for q in rows]
+    if any(rate is None for rate in rates):
+        return said.removesuffix(",")
+    refused = sum(rates)
+    verb = "refuses" if len(rows) == 1 else "refuse"
+    return f"{said} and {verb} {put_rate(refused) if refused >= NOTICED_PER_S else 'nothing now'}"
+
+
+def _rest(queues: Sequence[Mapping[str, Any]], closed: Sequence[Mapping[str, Any]]) -> str:
+    left = len(queues) - len(closed)
+    if not left:
+        return "so nothing is admitted"
+    return "the other queue is in bounds" if left == 1 else "the rest is in bounds"
+
+
+def _turned_away(queues: Sequence[Mapping[str, Any]], refusals: Mapping[str, Mapping[str, float]]) -> str:
+    """Which queue refuses or sheds most within its bounds; empty if none does."""
+    found = []
+    for q in queues:
+        told = refusals.get(q["name"], {})
+        by = {name: rate for name, rate in told.items() if REASON_STATUS.get(name) == 429}
+        refused, shed = sum(by.values()), q["rates"].get("shed") or 0.0
+        parts = []
+        if refused >= NOTICED_PER_S:
+            chief = max(by, key=lambda name: by[name])
+            amount, offered = put_rate(refused), put_rate(q["rates"].get("offered") or refused)
+            if offered != amount:
+                amount = f"{amount.split(NBSP)[0]} of {offered}"
+            parts.append(f"refuses {amount} ({REFUSED_BY.get(chief, chief)})")
+        if shed >= NOTICED_PER_S:
+            parts.append(f"sheds {put_rate(shed)} of what it accepted")
+        if parts:
+            found.append((refused + shed, f"{q['name']} {' and '.join(parts)}"))
+    if not found:
+        return ""
+    most = max(found)[1]
+    others = len(found) - 1
+    return most if not others else f"{most}, and {others} more {'does' if others == 1 else 'do'} so"
+
+
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _headline(queue: Mapping[str, Any]) -> str:
@@ -135,6 +238,9 @@ def _since(queue: Mapping[str, Any], offerers: Mapping[str, tuple[str, float]], 
     if rates.get("offered") is not None and rates.get("succeeded") is not None:
         done = rates["succeeded"] + (rates.get("failed") or 0.0)
         said += f"; {put_rate(rates['offered'])} offered, {put_rate(done)} done"
+        for name in ("refused", "shed"):
+            if (rates.get(name) or 0.0) >= NOTICED_PER_S:
+                said += f", {put_rate(rates[name])} {name}"
     who = offerers.get(queue["name"])
     if who is not None and who[1] >= 0.5:
         said += f"; {who[0]} offers {put_share(who[1])} of {queue['name']}"
@@ -146,6 +252,9 @@ def _others(bad: Sequence[Mapping[str, Any]], queues: Sequence[Mapping[str, Any]
     if bad:
         first = f"{bad[0]['name']} is {STATE_WORDS[bad[0]['state']]} too"
         lines.append(f"{first}, and {len(bad) - 1} more." if len(bad) > 1 else f"{first}.")
+    closed = [q for q in queues if q["state"] == "closed"]
+    if closed:
+        lines.append(f"{_closed_and_refusing(closed)}.")
     well = [q["name"] for q in queues if q["state"] == "in_bounds"]
     if well and len(well) <= 4:
         lines.append(f"{join_names(well)} {'is' if len(well) == 1 else 'are'} in bounds.")

@@ -26,6 +26,18 @@ def queue_rates(history: History, queue: str) -> dict[str, Any]:
     )
 
 
+def refusal_rates(history: History, queue: str) -> dict[str, float]:
+    """The refusals of `queue` a second by their reason; empty when no honest difference can be taken."""
+    latest, earlier = history.latest, history.reference(RATE_WINDOW_MS)
+    if latest is None or earlier is None or not (queue in latest["queues"] and queue in earlier["queues"]):
+        return {}
+    span_s = (int(latest["now_ms"]) - int(earlier["now_ms"])) / 1000
+    after = latest["queues"][queue]["totals"].get("refused_by") or {}
+    before = earlier["queues"][queue]["totals"].get("refused_by") or {}
+    rates = difference(before, after, tuple(after), span_s=span_s)
+    return {name: rates[name] for name in after if rates[name]}
+
+
 def difference(
     before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str], *, span_s: float
 ) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from ...forecast.drain import forecast, one_slot_fewer
 from ...forecast.load import Load, read_load
 from ...forecast.notices import Notice, find_notices
 from ...metrics.history import History
-from ...metrics.rates import sum_rates
+from ...metrics.rates import refusal_rates, sum_rates
 from ...metrics.shares import completion_shares
 from ...modes.effect import Mode
 from .alerts import alerts_part
@@ -47,7 +47,13 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         row["share"] = shares[row["name"]]
     tenants, left_out = tenants_part(history, loads, total_slots=total_slots)
     verdict, verdict_key, verdict_at_ms = choose_verdict(
-        rows, tenants, mode=mode, redis=context.redis, memory=memory, now_ms=now_ms
+        rows,
+        tenants,
+        mode=mode,
+        redis=context.redis,
+        refusals={row["name"]: refusal_rates(history, row["name"]) for row in rows},
+        memory=memory,
+        now_ms=now_ms,
     )
     notices = _find_notices(snapshot, context)
     noticed = {

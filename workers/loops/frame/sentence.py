@@ -18,6 +18,7 @@ def choose_verdict(
     *,
     mode: Mapping[str, Any],
     redis: Mapping[str, Any],
+    refusals: Mapping[str, Mapping[str, float]],
     memory: Memory,
     now_ms: int,
 ) -> tuple[Verdict, tuple[Any, ...], int]:
@@ -30,6 +31,8 @@ def choose_verdict(
         redis_detail=str(redis.get("detail") or ""),
         offerers=find_offerers(tenants, {row["name"]: row["rates"].get("offered") for row in rows}),
         now_ms=now_ms,
+        mode_by="" if mode["mode_automatic"] else str(mode["mode_by"] or ""),
+        refusals=refusals,
     )
     key = (
         mode["mode"],
