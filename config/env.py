@@ -11,6 +11,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, Final
@@ -87,6 +88,18 @@ class Environment:
 
 def _text(value: str) -> str:
     return value
+
+
+def _modules(text: str) -> list[str]:
+    names = _words(text)
+    for name in names:
+        top = name.partition(".")[0]
+        if not top.isidentifier() or find_spec(top) is None:
+            raise ValueError(
+                f"names a module that is not on the path, {name}; say which directory holds it: "
+                "PYTHONPATH=/path/to/your/project"
+            )
+    return names
 
 
 def _words(value: str) -> list[str]:
@@ -196,7 +209,7 @@ _ALL: Final = (
         "jobs that the workers of `make up` run at a time; 0: only your own workers run",
         _number(0, 256),
     ),
-    Setting("SLUICEGATE_IMPORTS", "none", "modules, by comma", "modules with your own tasks", _words),
+    Setting("SLUICEGATE_IMPORTS", "none", "modules, by comma", "modules with your own tasks", _modules),
     Setting(
         "SLUICEGATE_OPERATOR_PASSWORD",
         "generated",

@@ -7,7 +7,7 @@ import { duration, isKnown } from "../js/units.js";
 import { difference } from "./difference.js";
 import { afterTyping, at, choice, hashFields, reading, setHash, startPage } from "./page.js";
 
-const VERBS = ["set_mode", "change_policy", "replay", "discard", "change_batch", "cancel", "acknowledge_alert", "snooze_alert", "change_alert_rule", "create_key", "revoke_key", "create_user", "reveal", "suspend_tenant", "resume_tenant", "delete_payloads", "rekey_payloads", "log_in"];
+const VERBS = ["set_mode", "change_policy", "replay", "discard", "change_batch", "cancel", "acknowledge_alert", "snooze_alert", "change_alert_rule", "create_key", "revoke_key", "create_user", "reveal", "suspend_tenant", "resume_tenant", "delete_payloads", "rekey_payloads", "watch_redis", "data_lost", "log_in"];
 const filter = { show: "acts", search: "", verb: "", outcome: "", scope: "", ...hashFields() };
 const root = $("[data-root]");
 const list = h("div");

@@ -59,8 +59,15 @@ def test_an_overload_is_seen_held_off_worked_off_and_its_failures_replayed(room:
     expect(strip).to_contain_text("normal")
 
     # Who is on call takes it, and asks for quiet.
-    strip.locator('[data-act="acknowledge"]').click()
-    wait_until(lambda: alerts_of(stack, acknowledged_by="operator"), what="the alert to be somebody's")
+    acknowledge = strip.locator('[data-act="acknowledge"]')
+
+    def take() -> list[dict[str, Any]]:
+        taken = alerts_of(stack, acknowledged_by="operator")
+        if not taken and acknowledge.is_enabled():  # not while a busy machine's page has no live frame
+            acknowledge.click()
+        return taken
+
+    wait_until(take, what="the alert to be somebody's")
     strip.locator('[data-act="snooze"]').click()
     page.locator("dialog.ask").get_by_role("button", name=re.compile("^Snooze 1")).click()
     expect(page.locator("dialog.ask")).to_have_count(0)

@@ -20,7 +20,7 @@ def house(gate_up: Callable[..., Stack]) -> Iterator[House]:
     # Made anew where the tests with a browser come last: what others left in its queues is none of theirs.
     name = f"field {uuid.uuid4().hex[:6]}"
     # Its server is killed too: what it has answered is on the disk.
-    settings = {"SLUICEGATE_IMPORTS": "tests.field.jobs", "SLUICEGATE_DURABILITY": "always"}
+    settings = {"SLUICEGATE_IMPORTS": "tests.field.jobs,tests.field.shop", "SLUICEGATE_DURABILITY": "always"}
     stack = gate_up(name=name, SLUICEGATE_WORKERS="2", **settings)
     house = House(stack)
     for queue in ("critical", "urgent", "normal", "bulk"):

@@ -25,6 +25,11 @@ def a_name() -> str:
     return f"w{uuid.uuid4().hex[:8]}.txt"
 
 
+def test_a_project_s_module_runs_in_the_room_as_it_is(house: House) -> None:
+    job = house.submit("tests.field.shop.charge", 7)
+    assert house.await_status(job, "succeeded")["result"] == "charged 7"
+
+
 # Cancel.
 
 

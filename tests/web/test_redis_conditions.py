@@ -23,7 +23,7 @@ from workers.loops.frame.inputs import DatabaseFacts
 from workers.loops.historian import Historian
 from workers.loops.losses import Losses
 from workers.loops.sampler import Sampler
-from workers.models import JournalEntry
+from workers.models import JournalEntry, Sample
 from workers.store import Store
 
 ANSWERED_WITHIN_S = 2.0
@@ -285,6 +285,28 @@ def test_what_was_lost_with_the_data_is_told_to_be_lost(
     assert "is lost if it is not known here" in told.json()["detail"]
     assert api.post("/jobs", JOB).status_code == 202
     assert gate.size("normal") == 1
+
+
+def test_another_redis_is_not_taken_for_one_that_lost_its_data(
+    gate: Store, own_server: RedisServer, settings: Any
+) -> None:
+    bootstrap.restore_gate(gate)  # as at a first start
+    Sample.objects.create(
+        step_s=1, at_ms=gate.clock.now_ms() - 60_000, data={"queues": {"normal": {"depth": 3}}}
+    )
+    there = settings.SLUICEGATE_REDIS_URL
+    settings.SLUICEGATE_REDIS_URL = "redis://user:secret@elsewhere:6379/0"
+    with admin(own_server) as client:
+        client.flushall()  # what another server knows of this gate
+    bootstrap.restore_gate(gate)
+    assert not JournalEntry.objects.filter(verb="data_lost").exists()
+    named = JournalEntry.objects.filter(verb="watch_redis").latest("id")
+    assert named.target == "redis://elsewhere:6379/0 gate main"
+    assert named.before is not None and there.partition("?")[0] in named.before["redis"]
+    with admin(own_server) as client:
+        client.flushall()
+    bootstrap.restore_gate(gate)
+    assert JournalEntry.objects.filter(verb="data_lost").count() == 1
 
 
 def test_a_first_start_has_lost_nothing(gate: Store, api: Any) -> None:

@@ -22,6 +22,10 @@ class Actor:
         return self.role in ROLES and ROLES.index(self.role) >= ROLES.index(role)
 
 
+#: What the monitor finds or does by itself.
+MONITOR: Final = Actor("monitor", "admin", "monitor")
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What an action left behind; `data` is what the answer shows."""

@@ -19,7 +19,7 @@ from ..admission.policy import load_shipped
 from ..metrics.loss import from_figures
 from ..models import AlertRule, ApiKey, PolicyVersion, Sample, Transition
 from ..store import Store
-from . import change_alert_rule, create_key, create_user, note_loss
+from . import change_alert_rule, create_key, create_user, name_server, note_loss
 from .actor import ROLES, Actor
 from .authority import sync_authority
 from .change_policy import newest_versions
@@ -70,7 +70,7 @@ def restore_gate(store: Store) -> Restored:
     """Publishes what Redis lacks or has in an older version: after a first start, and after it lost data."""
     restored = Restored()
     published = store.read_policies()
-    if not published and not store.read_modes():
+    if not published and not store.read_modes() and not name_server.execute():
         _note_if_lost(redis_now_ms(store))
     for queue, row in newest_versions().items():
         if published.get(queue, {}).get("version", 0) < row.version:
@@ -119,7 +119,7 @@ def restore_gate(store: Store) -> Restored:
 
 
 def _note_if_lost(now_ms: int) -> None:
-    """A server that knows nothing of a gate that was sampled before has lost its data, or is another."""
+    """A server that knows nothing of a gate that was sampled before, by the same name, has lost its data."""
     last = Sample.objects.filter(at_ms__lte=now_ms).order_by("-at_ms").first()
     if last is not None:
         note_loss.execute(

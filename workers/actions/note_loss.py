@@ -9,11 +9,10 @@ from django.utils import timezone
 
 from ..metrics.loss import Loss, say_loss
 from ..models import JournalEntry
-from .actor import Actor
+from .actor import MONITOR
 from .journal import write_entry
 
 VERB: Final = "data_lost"
-MONITOR: Final = Actor("monitor", "admin", "monitor")
 TOLD_FOR_S: Final = 24 * 3600
 SAME_WITHIN_MS: Final = 60_000  # the sampler and the publisher may both find one loss
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..actions.actor import Actor
+from ..actions.actor import MONITOR
 from ..actions.delete_payloads import VERB, show_deletion
 from ..actions.journal import write_entry
 from ..actions.results import forget_result
@@ -196,7 +196,7 @@ class Deleter:
         deletion.save()
         shown = show_deletion(deletion)
         write_entry(
-            Actor("monitor", "admin", "monitor"),
+            MONITOR,
             VERB,
             target=f"receipt {deletion.pk}",
             reason=f"ordered by {deletion.by}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..actions import name_server
 from ..actions.bootstrap import prepare_database, restore_gate
 from ..store import Store
 
@@ -18,6 +19,8 @@ class Publisher:
     def tick(self) -> bool:
         if not self._prepared:
             prepare_database()  # a monitor that is started alone finds its policies and rules
-            self._prepared = True
         restore_gate(self._store)
+        if not self._prepared:
+            name_server.execute()
+            self._prepared = True
         return False

@@ -18,7 +18,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from ..actions import bootstrap
+from ..actions import bootstrap, name_server
 from ..actions.gate import open_gate
 from ..store.durability import find_unmet
 from ..supervise.kept import keep_secret
@@ -70,6 +70,7 @@ def prepare_gate(where: str, *, instead: str) -> tuple[bootstrap.Restored, str]:
             f"drain it there, or {instead}"
         )
     restored = bootstrap.restore_gate(store)
+    name_server.execute()
     return restored, find_unmet(settings.SLUICEGATE_DURABILITY, store.health())
 
 

@@ -11,8 +11,13 @@ _ECHO: Final = '{"task": "drill.echo", "args": ["hello"]}'
 _THUMBNAIL: Final = '{"task": "images.thumbnail", "queue": "bulk", "kwargs": {"sample": {"width": 64}}}'
 
 
-def greet(*, port: int, data_dir: Path, password: str | None, key: str | None, drills: bool) -> list[str]:
-    """``password`` and ``key`` are those that were made just now: they are shown this once."""
+def greet(
+    *, port: int, data_dir: Path, password: str | None, key: str | None, drills: bool, workers: int
+) -> list[str]:
+    """``password`` and ``key`` are those that were made just now: they are shown this once.
+
+    ``workers``: jobs that this installation's own workers run at a time.
+    """
     base = f"http://127.0.0.1:{port}"
     bearer = key or _kept_word("SLUICEGATE_API_KEY", data_dir / "api_key")
     job = _ECHO if drills else _THUMBNAIL
@@ -20,10 +25,16 @@ def greet(*, port: int, data_dir: Path, password: str | None, key: str | None, d
         f"look at  {base}/",
         f"log in   user operator, {_tell_password(password, data_dir / 'operator_password')}",
         f"""submit   curl -H "Authorization: Bearer {bearer}" -H 'Content-Type: application/json' """
-        f"""-d '{job}' {base}/api/v1/jobs""",
+        f"""-d '{job}' {base}/api/v1/jobs  # {_say_key(workers)}""",
         f"data     {shown(data_dir)}: database, Redis's files, secrets; logs in {shown(data_dir / 'log')}",
         "stop     Ctrl-C",
     ]
+
+
+def _say_key(workers: int) -> str:
+    if not workers:
+        return "waits for a worker that knows the task: none was started here"
+    return "the key may submit, read and operate"
 
 
 def shown(path: Path) -> Path:

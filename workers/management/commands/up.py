@@ -102,6 +102,7 @@ class Command(BaseCommand):
             password=prepared.password,
             key=prepared.key,
             drills=settings.SLUICEGATE_DRILLS,
+            workers=installation.concurrency,
         ):
             self._print(line)
         self._say(f"up after {time.monotonic() - self.started_at:.1f} s")
