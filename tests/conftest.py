@@ -32,6 +32,11 @@ if _DATABASE_SERVER is not None:
 import django
 import pytest
 from django.conf import settings as django_settings
+from hypothesis import settings as hypothesis_settings
+
+# What an example takes says more of the machine than of the code.
+hypothesis_settings.register_profile("any machine", deadline=None)
+hypothesis_settings.load_profile("any machine")
 
 django.setup()
 

@@ -216,7 +216,7 @@ function drawKeys(q) {
 
 function drawTenants(q, frame) {
   const rows = (frame.tenants || []).filter((t) => t.queue === q.name);
-  swap(tenants, JSON.stringify(rows.map((t) => [t.tenant, t.rates, t.depth, t.share])), () => (rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num" }, age(t.oldest_age_ms)), h("td", { class: "num" }, percent(t.share))))))) : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
+  swap(tenants, JSON.stringify(rows.map((t) => [t.tenant, t.rates, t.depth, t.share])), () => (rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num", title: t.unknown?.oldest_age_ms || null }, isKnown(t.oldest_age_ms) ? age(t.oldest_age_ms) : "\u2013"), h("td", { class: "num", title: t.unknown?.share || null }, percent(t.share))))))) : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
 }
 
 /** @param {any} c */

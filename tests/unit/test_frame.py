@@ -128,6 +128,38 @@ def test_tenants_that_no_sample_looks_at_are_counted_and_make_a_fair_share_unkno
     assert find_offerers(frame["tenants"], {"normal": 20.0}) == {"normal": ("ann", 0.3)}
 
 
+def test_a_tenant_that_comes_back_into_the_sample_has_no_rates_yet_and_a_new_one_has() -> None:
+    counted = ("offered", "accepted", "refused", "started", "succeeded", "failed")
+    row = {
+        **dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms"), 1),
+        **dict.fromkeys(counted, 5_000),
+        "queue": "normal",
+        "tenant": "ann",
+        "oldest_eligible_at_ms": None,
+    }
+    for known, rate in ((2_000, None), (0, 1_000.0)):
+        queue = make_queue(depth=1, tenants_known=known)
+        before = make_snapshot(0, {"normal": queue}, tenants=[])
+        after = make_snapshot(5, {"normal": queue}, tenants=[row])
+        (found,) = frame_of(history_of(before, after))["tenants"]
+        assert found["rates"]["offered"] == rate
+        assert ("no row of it" in found["unknown"]["share"]) is (rate is None)
+
+
+def test_a_tenants_oldest_is_unknown_while_some_of_its_jobs_stand_aside() -> None:
+    row = {
+        **dict.fromkeys(("offered", "accepted", "refused", "started", "succeeded", "failed"), 3),
+        **dict.fromkeys(("depth", "delayed", "in_flight", "bytes", "cost_ms", "parked"), 1),
+        "queue": "normal",
+        "tenant": "ann",
+        "oldest_eligible_at_ms": START_MS - 5000,
+    }
+    frame = frame_of(history_of(make_snapshot(0, {"normal": make_queue(depth=1)}, tenants=[row])))
+    check(frame)
+    (found,) = frame["tenants"]
+    assert found["oldest_age_ms"] is None and "stand aside" in found["unknown"]["oldest_age_ms"]
+
+
 def test_tenants_and_workers_fit_and_say_silent_when_silent() -> None:
     tenant = {
         **dict.fromkeys(("offered", "accepted", "refused", "started", "succeeded", "failed"), 3),

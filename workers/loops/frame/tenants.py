@@ -12,6 +12,7 @@ from ...metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
 from .reasons import explain_nulls
 
 TENANT_WINDOW_MS = 60_000
+NOT_SEEN = "an earlier sample had no row of it: it looks at those that offered last"
 TENANTS_SHOWN = 50  # rows of a queue and a tenant; each is half a KiB, to every viewer, every second
 COUNTED = ("offered", "accepted", "refused", "succeeded")
 
@@ -53,7 +54,7 @@ def _tenant_rows(
     minute_ago = next(history.within(TENANT_WINDOW_MS), snapshot)
     span_ms = now_ms - int(minute_ago["now_ms"])
     mean_ms = {load.name: load.mean_service_ms for load in loads}
-    before_5, before_60 = _by_tenant(earlier), _by_tenant(minute_ago)
+    before_5, before_60 = _Before(earlier), _Before(minute_ago)
     active = Counter(
         row["queue"]
         for row in snapshot["tenants"]
@@ -62,13 +63,15 @@ def _tenant_rows(
     rows = []
     for row in snapshot["tenants"]:
         queue = row["queue"]
-        key = (queue, row["tenant"])
+        before, long_before = before_5.find(row), before_60.find(row)
         oldest = row.get("oldest_eligible_at_ms")
         if earlier is None:
             rates = unknown_rates(COUNTED, history.why_no_reference(RATE_WINDOW_MS))
+        elif before is None:
+            rates = unknown_rates(COUNTED, NOT_SEEN)
         else:
             span_s = (now_ms - int(earlier["now_ms"])) / 1000
-            rates = difference(before_5.get(key, {}), row, COUNTED, span_s=span_s)
+            rates = difference(before, row, COUNTED, span_s=span_s)
         sharers = 0 if unseen[queue] else active[queue]
         out = {
             "tenant": row["tenant"],
@@ -79,27 +82,45 @@ def _tenant_rows(
             "in_flight": int(row["in_flight"]),
             "bytes": int(row["bytes"]),
             "cost_ms": int(row["cost_ms"]),
-            "share": _slot_share(
-                before_60.get(key, {}), row, mean_ms.get(queue), span_ms=span_ms, slots=total_slots
-            ),
+            "share": _slot_share(long_before, row, mean_ms.get(queue), span_ms=span_ms, slots=total_slots),
             "fair_share": round(1 / sharers, 4) if sharers else None,
-            "oldest_age_ms": 0 if oldest is None else max(0, now_ms - int(oldest)),
+            "oldest_age_ms": None if row.get("parked") else max(0, now_ms - int(oldest)) if oldest else 0,
             "suspended": bool(row.get("suspended")),
             "totals": {name: int(row.get(name) or 0) for name in COUNTED},
         }
         why = "a sample looks at some of its tenants only" if unseen[queue] else "nobody waits or runs"
-        rows.append(explain_nulls(out, {"share": "not enough samples yet", "fair_share": why}))
+        reasons = {
+            "share": NOT_SEEN if long_before is None else "not enough samples yet",
+            "fair_share": why,
+            "oldest_age_ms": "some of its jobs stand aside, and their age is told of the queue only",
+        }
+        rows.append(explain_nulls(out, reasons))
     return rows
 
 
-def _by_tenant(snapshot: Mapping[str, Any] | None) -> dict[tuple[str, str], Mapping[str, Any]]:
-    return {(row["queue"], row["tenant"]): row for row in snapshot["tenants"]} if snapshot else {}
+class _Before:
+    """Tenants as an earlier sample had them."""
+
+    def __init__(self, snapshot: Mapping[str, Any] | None) -> None:
+        rows = snapshot["tenants"] if snapshot else ()
+        self._rows = {(row["queue"], row["tenant"]): row for row in rows}
+        self._unseen = _unseen_tenants(snapshot) if snapshot else Counter()
+
+    def find(self, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Nothing counted for one that was not there; None where it may have been, unseen."""
+        queue = row["queue"]
+        return self._rows.get((queue, row["tenant"]), None if self._unseen[queue] else {})
 
 
 def _slot_share(
-    before: Mapping[str, Any], after: Mapping[str, Any], mean_ms: float | None, *, span_ms: int, slots: float
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any],
+    mean_ms: float | None,
+    *,
+    span_ms: int,
+    slots: float,
 ) -> float | None:
-    if span_ms < 3_000 or slots <= 0:
+    if before is None or span_ms < 3_000 or slots <= 0:
         return None
     runs = sum(int(after.get(name) or 0) - int(before.get(name) or 0) for name in ("succeeded", "failed"))
     if runs <= 0:
