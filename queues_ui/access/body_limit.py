@@ -55,6 +55,7 @@ class BodyLimit:
             "status": 413,
             "reason": "size",
             "detail": f"A request body may have at most {self.max_bytes} bytes.",
+            "field": "body",
         }
         body = json.dumps(document).encode()
         headers = [

@@ -22,6 +22,8 @@ PROBES: int = 2  # health and readiness: whatever hangs, a supervisor gets its a
 PROBED = ("/healthz", "/readyz")
 
 Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+REPEATED = "sluicegate.repeated"  # names of fields that a request had more than once; what they say is joined
+
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 
@@ -96,5 +98,7 @@ def build_environ(scope: MutableMapping[str, Any], body: bytes) -> dict[str, Any
             continue  # X_Forwarded_For must not pass for X-Forwarded-For
         key = "CONTENT_TYPE" if name == "content-type" else f"HTTP_{name.upper().replace('-', '_')}"
         joint = "; " if name == "cookie" else ","
+        if key in environ:
+            environ.setdefault(REPEATED, set()).add(name)
         environ[key] = f"{environ[key]}{joint}{value}" if key in environ else value
     return environ

@@ -14,6 +14,9 @@ COME_BACK: Final = {
     "RateLimit": {"description": "What is left of the quota that refused.", "schema": {"type": "string"}},
     "RateLimit-Policy": {"description": "The quota that refused.", "schema": {"type": "string"}},
 }
+SENT_PLAIN: Final = {
+    "Accept-Encoding": {"description": "identity: no content coding.", "schema": {"type": "string"}}
+}
 DOCUMENT: Final = {"$ref": "#/components/schemas/ProblemDocument"}
 
 
@@ -22,12 +25,15 @@ def describe_refusals(schema: dict[str, Any]) -> dict[str, Any]:
     for operations in schema["paths"].values():
         for operation in operations.values():
             responses = {str(code): told for code, told in operation["responses"].items()}
-            for number in ANYWHERE:
+            of_bodies = (415,) if "requestBody" in operation else ()
+            for number in (*ANYWHERE, *of_bodies):
                 responses.setdefault(str(number), {"description": HTTPStatus(number).phrase})
             for code, told in responses.items():
                 if int(code) >= 400:
                     told["content"] = {MEDIA_TYPE: {"schema": DOCUMENT}}
                 if code in WITH_A_TIME:
                     told["headers"] = COME_BACK
+                if code == "415":
+                    told["headers"] = SENT_PLAIN
             operation["responses"] = dict(sorted(responses.items()))
     return schema

@@ -20,6 +20,7 @@ from ..access.caller import Caller
 from ..access.desk import DatabaseAway, desk
 from ..access.door import Scope
 from ..access.patience import WAITED_HEADER
+from ..access.threads import REPEATED
 from ..queries.durability import durability_of
 from ..queries.engine import known_tasks
 from ..queries.operations import find_operation, read_result
@@ -27,7 +28,7 @@ from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
 from .admission import TICKET_HEADER, admit, answer_of, rate_fields
 from .problems import Problem
-from .schemas import BODY, Accepted, Job, Jobs, ProblemDocument, WhyNeeded
+from .schemas import BODY, Accepted, Job, Jobs, ManyJobs, ProblemDocument, WhyNeeded
 from .submission import Manner, make_offer, read_manner
 
 router = Router(tags=["jobs"])
@@ -44,10 +45,16 @@ def submit(
     prefer: str | None = Header(None, alias="Prefer"),
     ticket: str | None = Header(None, alias=TICKET_HEADER),
 ) -> HttpResponse:
-    """`Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most.
+    """The body is JSON, whatever its Content-Type says.
+
+    `Prefer: wait=N` lets it wait for room where the queue's on_full is block: N s and block_s at most.
 
     A queue with a waiting room answers 429 with a ticket: send it along when you come back.
     """
+    if "idempotency-key" in request.META.get(REPEATED, ()):
+        raise Problem(
+            400, "invalid", "Idempotency-Key stands twice in this request: send one.", field="Idempotency-Key"
+        )
     manner = read_manner(idempotency_key, traceparent, request.headers.get(WAITED_HEADER), ticket)
     with reach_gate() as store:
         if job.replay_of is None:
@@ -67,7 +74,7 @@ def submit(
 
 
 @router.post("/jobs/bulk", auth=Scope("submit"), response={200: dict, **REFUSALS}, summary="Submit many jobs")
-def submit_bulk(request: HttpRequest, jobs: list[Any] | Jobs = BODY) -> HttpResponse:
+def submit_bulk(request: HttpRequest, jobs: ManyJobs = BODY) -> HttpResponse:
     """A verdict each, in order; one round trip. `whole` accepts all or none."""
     whole = isinstance(jobs, Jobs) and jobs.whole
     rows = jobs.jobs if isinstance(jobs, Jobs) else jobs
@@ -202,7 +209,7 @@ def _read_job(row: Any) -> Job:
         return Job.model_validate(row)
     except PydanticError as fault:
         error = fault.errors()[0]
-        field = ".".join(str(part) for part in error["loc"]) or "job"
+        field = ".".join(str(part) for part in error["loc"])[:200] or "job"
         raise Problem(422, "invalid", f"{field}: {error['msg']}", field=field) from fault
 
 

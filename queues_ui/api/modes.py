@@ -15,7 +15,7 @@ from ..queries.history import show_transition
 from ..queries.known_queues import known_queues
 from ..queries.reach import reach_gate
 from .paging import page_document, page_of
-from .problems import Problem
+from .problems import unknown_queue
 from .schemas import ModeChange, ProblemDocument
 
 router = Router(tags=["modes"])
@@ -38,7 +38,7 @@ def read_mode(request: HttpRequest, queue: str | None = None) -> dict[str, Any]:
         modes, known = store.read_modes(), known_queues()
     if queue is not None:
         if queue not in known:
-            raise Problem(404, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
+            raise unknown_queue(queue, known)
         return {"queue": queue, **UNSET, **modes.get(queue, {})}
     queues = {scope: row for scope, row in modes.items() if scope != set_mode.EVERYWHERE}
     return {"queue": None, **UNSET, **modes.get(set_mode.EVERYWHERE, {}), "queues": queues}

@@ -18,9 +18,10 @@ from ..queries.contract import contract_of
 from ..queries.durability import durability_of
 from ..queries.engine import open_gate
 from ..queries.frame import read_frame
+from ..queries.known_queues import known_queues
 from ..queries.reach import reach_gate
 from ..queries.shed_order import read_shed_order
-from .problems import Problem
+from .problems import Problem, unknown_queue
 from .reading import take_reason_and_version
 from .schemas import BODY, ProblemDocument
 
@@ -116,5 +117,5 @@ def _newest_row(queue: str) -> dict[str, Any] | None:
 def _newest(queue: str) -> PolicyVersion:
     row = change_policy.newest_version(queue)
     if row is None:
-        raise Problem(404, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
+        raise unknown_queue(queue, known_queues())
     return row

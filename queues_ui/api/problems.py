@@ -2,10 +2,13 @@
 
 import json
 import math
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Any
 
 from django.http import HttpResponse
+
+from workers.actions.naming import tell_no_queue
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -46,6 +49,10 @@ class Problem(Exception):
             if value is not None:
                 document[name] = value
         return {**document, **self.extra}
+
+
+def unknown_queue(queue: str, known: Collection[str], *, status: int = 404) -> Problem:
+    return Problem(status, "unknown_queue", tell_no_queue(queue, known), field="queue")
 
 
 def problem_response(problem: Problem) -> HttpResponse:

@@ -21,8 +21,9 @@ from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries.engine import open_gate
 from ..queries.held import EVERY_STATE, MOST_FOUND, search_through, show_causes, sum_up
+from ..queries.known_queues import has_policy, known_queues
 from .paging import MOST, page_by_time, page_document, page_of
-from .problems import Problem
+from .problems import Problem, unknown_queue
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
 
 router = Router(tags=["quarantine"])
@@ -80,6 +81,8 @@ def search(
     else:
         narrowed = bool(queue or tenant or payload_class or request.auth.tenant is not None)
         held = sum_up(jobs, narrowed=narrowed)
+    if queue and not held.count and not _is_known(request.auth, queue):
+        raise unknown_queue(queue, known_queues(), status=422)
     page = page_of(jobs.defer("payload", "traceback", "words_sealed"), before=before, limit=limit)
     return page_document(
         "jobs",
@@ -216,6 +219,11 @@ def _told_line(job: QuarantinedJob) -> str:
         return REDACTED  # not opened for a line of a list
     told = redact_error({"message": job.message[:LONGEST_LINE]}, job.payload_class) or {}
     return told["message"]
+
+
+def _is_known(caller: Caller, queue: str) -> bool:
+    """What is held outlives a queue's policy; where there is neither, nothing held would be no answer."""
+    return has_policy(queue) or _seen_by(caller, QuarantinedJob.objects.filter(queue=queue)).exists()
 
 
 def _seen_by(caller: Caller, jobs: Any) -> Any:

@@ -1,9 +1,14 @@
-"""What does a body say? Strict JSON, of bounded depth, or a problem that says what is wrong."""
+"""What does a body say? Strict JSON, of bounded depth, or a problem that says what is wrong.
+
+Its Content-Type is not looked at: curl calls a body a form unless told otherwise. A page of another site may
+send such a request without asking, but no key along with it, and what comes with a session needs its token.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -16,12 +21,23 @@ DEEPEST: Final = 100  # levels; deeper is a mistake or an attack on whoever read
 
 class StrictParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
+        coding = request.headers.get("Content-Encoding", "").strip()
+        if coding.lower() not in ("", "identity"):
+            raise Problem(
+                415,
+                "encoding",
+                f"A body comes as it is, not in the content coding {coding[:40]!r}.",
+                field="Content-Encoding",
+                headers={"Accept-Encoding": "identity"},
+            )
         return parse_json(request.body)
 
 
 def parse_json(raw: bytes) -> Any:
     try:
-        value = json.loads(raw, parse_constant=_refuse_constant, parse_float=_read_float)
+        value = json.loads(
+            raw, parse_constant=_refuse_constant, parse_float=_read_float, object_pairs_hook=_take_once
+        )
     except RecursionError:
         raise Problem(
             400, "malformed", f"The body is nested deeper than {DEEPEST} levels.", field="body"
@@ -50,6 +66,16 @@ def take_reason_and_version(changes: dict[str, Any]) -> tuple[str, int | None]:
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise Problem(422, "invalid", "version must be a whole number.", field="version")
     return reason, version
+
+
+def _take_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object, each of whose names stands once: of two, one would be lost without a word."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        shown = twice[:200].encode("utf-8", "replace").decode()
+        raise Problem(400, "malformed", f"{shown!r} stands twice in one object: give it once.", field=shown)
+    return value
 
 
 def _refuse_constant(word: str) -> Any:

@@ -22,6 +22,8 @@ from .reading import StrictParser
 log = logging.getLogger(__name__)
 
 RETRY_UNAVAILABLE_S = 2
+OBJECT_WANTED = ("model_attributes_type", "model_type", "dict_type")  # pydantic speaks of dictionaries
+NOT_AN_OBJECT = "It must be a JSON object"
 
 
 class Renderer(BaseRenderer):
@@ -41,7 +43,8 @@ class Api(NinjaAPI):
 api = Api(
     title="Sluicegate",
     version="1",
-    description="Submit work within bounds, watch the queues, and operate the gate.",
+    description="Submit work within bounds, watch the queues, and operate the gate. "
+    "Bodies are JSON, whatever their Content-Type says.",
     docs_url=None,
     parser=StrictParser(),
     renderer=Renderer(),
@@ -56,7 +59,7 @@ def on_problem(request: HttpRequest, fault: Problem) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def on_invalid(request: HttpRequest, fault: ValidationError) -> HttpResponse:
-    errors = [{"field": _field_of(error["loc"]), "detail": error["msg"]} for error in fault.errors[:20]]
+    errors = [_told(error) for error in fault.errors[:20]]
     first = errors[0] if errors else {"field": "body", "detail": "It does not fit."}
     problem = Problem(
         422, "invalid", f"{first['field']}: {first['detail']}", field=first["field"], extra={"errors": errors}
@@ -113,6 +116,13 @@ def unavailable(why: str) -> Problem:
         retry_after_s=whole_seconds(RETRY_UNAVAILABLE_S),
         extra={"why": why},
     )
+
+
+def _told(error: dict[str, Any]) -> dict[str, str]:
+    field = _field_of(error["loc"])
+    if error["type"] == "missing" and field == "body":
+        return {"field": field, "detail": "It is empty; send JSON"}
+    return {"field": field, "detail": NOT_AN_OBJECT if error["type"] in OBJECT_WANTED else error["msg"]}
 
 
 def _field_of(loc: tuple[Any, ...]) -> str:

@@ -6,10 +6,11 @@ from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
 from ninja import Body, Schema
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Tag = Annotated[str, Field(min_length=1, max_length=100)]
+Word = Annotated[str, Field(min_length=1, max_length=100)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Id = Annotated[str, Field(min_length=1, max_length=255)]
 Reason = Annotated[str, Field(max_length=2000)]
@@ -29,12 +30,18 @@ class Strict(Schema):
 
     @model_validator(mode="before")
     @classmethod
-    def _leave_out_most_unknown(cls, value: Any) -> Any:
-        if not isinstance(value, dict) or len(value) <= MOST_UNKNOWN:
+    def _refuse_unknown(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
             return value
-        known = cls.model_fields
-        few = islice((name for name in value if name not in known), MOST_UNKNOWN)
-        return {name: value[name] for name in (*known, *few) if name in value}
+        known = ", ".join(cls.model_fields)
+        fault = PydanticCustomError(
+            "unknown_field", "There is no such field; the fields are {known}", {"known": known}
+        )
+        few = islice((name for name in value if name not in cls.model_fields), MOST_UNKNOWN)
+        faults = [InitErrorDetails(type=fault, loc=(name,), input=None) for name in few]
+        if faults:
+            raise ValidationError.from_exception_data(cls.__name__, faults)
+        return value
 
 
 class Job(Strict):
@@ -50,7 +57,7 @@ class Job(Strict):
     cost_ms: Annotated[int, Field(ge=1, le=7 * 86_400_000)] | None = None
     replay_until: Moment | None = None
     replay_of: Name | None = None
-    tags: list[Tag] = Field(default_factory=list, max_length=20)
+    tags: list[Word] = Field(default_factory=list, max_length=20)
     ticket: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     payload_class: Literal["public", "internal", "personal", "secret"] | None = None
 
@@ -58,6 +65,21 @@ class Job(Strict):
 class Jobs(Strict):
     jobs: Annotated[list[Any], Field(min_length=1, max_length=1000)]
     whole: bool = False
+
+
+def _form_of(value: Any) -> str | None:
+    return "[list]" if isinstance(value, list) else "[object]" if isinstance(value, (dict, Jobs)) else None
+
+
+#: Which of the two is known before a fault is told, so that it is told of the one that was meant.
+ManyJobs = Annotated[
+    Annotated[list[Any], Tag("[list]")] | Annotated[Jobs, Tag("[object]")],
+    Discriminator(
+        _form_of,
+        custom_error_type="jobs",
+        custom_error_message='Send a list of jobs, or {"jobs": [...]}',
+    ),
+]
 
 
 class Accepted(Schema):
@@ -108,7 +130,7 @@ class ReplayChoice(Choice):
 class DeletionOrder(Strict):
     """A tag, a tenant, or a tag of one tenant."""
 
-    tag: Tag | None = None
+    tag: Word | None = None
     tenant: Name | None = None
     reason: Reason
 

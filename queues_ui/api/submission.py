@@ -12,15 +12,16 @@ from kombu.exceptions import EncodeError
 
 from workers.actions.actor import NotPossible
 from workers.actions.moments import read_moment
+from workers.actions.naming import find_nearest
 from workers.admission.offers import build_offer
 from workers.exceptions import OfferError
 from workers.states import DEFAULT_QUEUE
 from workers.store import Offer
 
 from ..access.caller import Caller
-from ..queries.engine import celery_app
-from ..queries.known_queues import has_policy
-from .problems import Problem
+from ..queries.engine import celery_app, known_tasks
+from ..queries.known_queues import has_policy, known_queues
+from .problems import Problem, unknown_queue
 from .schemas import Job
 
 TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
@@ -106,15 +107,29 @@ def check_place(caller: Caller, job: Job) -> str:
     """The queue that the job goes to, if the caller may send this task there."""
     app = celery_app()
     if job.task not in app.tasks or job.task.startswith("celery."):
-        raise Problem(422, "unknown_task", f"There is no task {job.task!r} here.", field="task")
+        raise _unknown_task(caller, job.task)
     if not caller.may_submit_task(job.task):
         raise Problem(403, "forbidden", f"This key may not submit {job.task!r}.", field="task")
     queue = job.queue or _own_queue(job)
     if not has_policy(queue):
-        raise Problem(422, "unknown_queue", f"There is no queue {queue!r} with a policy.", field="queue")
+        raise unknown_queue(
+            queue, [name for name in known_queues() if caller.may_submit_to(name)], status=422
+        )
     if not caller.may_submit_to(queue):
         raise Problem(403, "forbidden", f"This key may not submit to {queue!r}.", field="queue", queue=queue)
     return queue
+
+
+def _unknown_task(caller: Caller, task: str) -> Problem:
+    near = find_nearest(task, [name for name in known_tasks() if caller.may_submit_task(name)], most=1)
+    meant = f" (nearest: {near[0]})" if near else ""
+    return Problem(
+        422,
+        "unknown_task",
+        f"There is no task {task!r} here{meant}. GET /api/v1/tasks lists those that are known here; "
+        "SLUICEGATE_IMPORTS brings in modules of your own.",
+        field="task",
+    )
 
 
 def check_arguments(job: Job) -> None:

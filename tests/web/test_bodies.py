@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def post(chunks: list[bytes], *, length: int | None = None) -> tuple[int, int, b
     headers = [] if length is None else [(b"content-length", str(length).encode())]
     scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
     async_to_sync(BodyLimit(application, max_bytes=LIMIT))(scope, receive, send)
+    assert sent[0]["status"] == 200 or json.loads(sent[1]["body"])["field"] == "body"
     return sent[0]["status"], read[0], b"".join(seen)
 
 

@@ -218,6 +218,15 @@ def test_quarantine_pages_and_filters(admin_api, held):
     )
 
 
+def test_a_misspelt_queue_does_not_look_as_if_nothing_were_held(admin_api, api, held):
+    answer = admin_api.get("/quarantine?queue=nromal")
+    assert (answer.status_code, answer.json()["field"]) == (422, "queue")
+    assert admin_api.get("/quarantine?queue=bulk").json()["count"] == 0
+    held.filter(op_id="job-1").update(queue="gone", state="discarded")  # a queue that has no policy any more
+    assert admin_api.get("/quarantine?queue=gone").status_code == 200
+    assert api.get("/quarantine?queue=gone").status_code == 422  # another tenant's alone
+
+
 def test_a_held_payload_is_shown_as_text_and_never_unpickled(admin_api, held):
     shown = admin_api.get("/quarantine/job-1").json()
     assert "text" not in shown["payload"]

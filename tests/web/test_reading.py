@@ -233,6 +233,8 @@ def test_openapi_describes_every_route(api):
     }
     submit = document["paths"]["/api/v1/jobs"]["post"]
     assert set(submit["responses"]) >= {"202", "400", "401", "403", "409", "413", "422", "429", "503"}
+    assert list(submit["responses"]["415"]["headers"]) == ["Accept-Encoding"]
+    assert "415" not in document["paths"]["/api/v1/queues"]["get"]["responses"]
     assert submit["security"]
     assert list(submit["responses"]["429"]["content"]) == ["application/problem+json"]
     assert "Retry-After" in submit["responses"]["429"]["headers"]

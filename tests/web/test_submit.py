@@ -8,6 +8,8 @@ import uuid
 
 import pytest
 
+from queues_ui.access.threads import REPEATED, build_environ
+from workers.actions.naming import tell_known
 from workers.exceptions import StoreUnavailable
 from workers.store import Store
 
@@ -59,6 +61,9 @@ def test_an_accepted_job_is_stored_and_told_where_to_look(api, gate: Store):
         ('{"task": "drill.echo", "args": ["\\ud800"]}', 400, "body"),
         (b"\xff\xfe{}", 400, "body"),
         ("[" * 1_000_000, 400, "body"),
+        ('{"task": "drill.echo", "task": "drill.fail"}', 400, "task"),
+        ('{"task": "drill.echo", "args": [{"a": 1, "b": {}, "a": 1}]}', 400, "a"),
+        ('{"task": "drill.echo", "\\ud800": 1, "\\ud800": 2}', 400, "?"),
         ('{"task": "drill.echo", "args": ' + "[" * 200 + "]" * 200 + "}", 400, "body"),
     ],
 )
@@ -68,6 +73,44 @@ def test_the_field_at_fault_is_named(api, gate: Store, body, status, field):
     assert answer["Content-Type"] == "application/problem+json"
     assert answer.json()["field"].split(".")[0] == field
     assert gate.snapshot()["queues"]["normal"]["totals"]["offered"] == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("/jobs", {**ECHO, "queue": "nromal"}, "(known: bulk, critical, normal, urgent)"),
+        ("/jobs", {"task": "drill.ech"}, "(nearest: drill.echo). GET /api/v1/tasks lists"),
+        ("/jobs", {"task": "my.own"}, "SLUICEGATE_IMPORTS"),
+        (
+            "/jobs",
+            {**ECHO, "deadline": 5},
+            "deadline: There is no such field; the fields are task, args, kwargs,",
+        ),
+        ("/jobs", {"tsk": "drill.echo"}, "tsk: There is no such field"),
+        ("/jobs", "", "body: It is empty"),
+        ("/jobs", "null", "body: It must be a JSON object"),
+        ("/jobs/bulk", {"jobs": []}, "jobs: List should have at least 1 item"),
+        ("/jobs/bulk", {"jbs": [ECHO]}, "the fields are jobs, whole"),
+        ("/jobs/bulk", "7", "body: Send a list of jobs"),
+    ],
+)
+def test_a_fault_is_told_with_what_would_do(api, path, body, said):
+    answer = api.post(path, body)
+    assert answer.status_code == 422
+    assert said in answer.json()["detail"]
+
+
+def test_a_key_is_told_of_no_task_or_queue_that_is_not_its_own(key_for):
+    key = key_for("submit", tasks=["drill.e*"], queues=["b*"])
+    assert "(known: bulk)" in key.post("/jobs", {**ECHO, "queue": "bulks"}).json()["detail"]
+    assert "drill.fail" not in key.post("/jobs", {"task": "drill.fai"}).json()["detail"]
+
+
+def test_of_many_names_the_nearest_are_told():
+    assert tell_known("a", []) == "none is known yet"
+    many = [f"queue-{i}" for i in range(5_000)]
+    assert tell_known("queue-77x", many).startswith("nearest of 5000: queue-")
+    assert tell_known("zzz", many) == "5000 are known"
 
 
 def test_a_number_that_overflows_to_infinity_is_not_stored(api, gate: Store):
@@ -241,6 +284,49 @@ def test_another_tenant_has_idempotency_keys_of_its_own(api, key_for):
 def test_an_idempotency_key_that_is_too_long_is_named(api):
     answer = api.post("/jobs", ECHO, Idempotency_Key="k" * 256)
     assert (answer.status_code, answer.json()["field"]) == (400, "Idempotency-Key")
+
+
+def test_two_idempotency_keys_are_no_key(api, gate: Store):
+    scope = {
+        "method": "POST",
+        "path": "/api/v1/jobs",
+        "headers": [(b"idempotency-key", b"a"), (b"idempotency-key", b"b"), (b"prefer", b"wait=1")],
+    }
+    environ = build_environ(scope, b"{}")
+    assert environ[REPEATED] == {"idempotency-key"}
+    answer = api.client.post(
+        "/api/v1/jobs",
+        json.dumps(ECHO),
+        content_type="application/json",
+        headers={**api.headers, "Idempotency-Key": environ["HTTP_IDEMPOTENCY_KEY"]},
+        **{REPEATED: environ[REPEATED]},
+    )
+    assert (answer.status_code, answer.json()["field"]) == (400, "Idempotency-Key")
+    assert gate.snapshot()["queues"]["normal"]["totals"]["offered"] == 0
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/bulk", "/mode"])
+def test_a_compressed_body_is_told_to_come_plain(api, path):
+    method = api.put if path == "/mode" else api.post
+    refused = method(path, b"\x1f\x8b\x08", Content_Encoding="gzip")
+    assert (refused.status_code, refused.json()["field"]) == (415, "Content-Encoding")
+    assert refused["Accept-Encoding"] == "identity"
+    assert api.post("/jobs", ECHO, Content_Encoding="identity").status_code == 202
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
+)
+def test_a_body_is_json_whatever_it_is_called_and_needs_a_key_or_a_token(api, logged_in, content_type):
+    def send(caller):
+        raw = json.dumps(ECHO)
+        return caller.client.generic(
+            "POST", "/api/v1/jobs", raw, content_type=content_type, headers=caller.headers
+        )
+
+    assert send(api).status_code == 202
+    assert send(logged_in("operator")).status_code == 202
+    assert send(logged_in("operator", token=False)).json()["reason"] == "csrf"
 
 
 def test_traceparent_goes_with_the_operation(api):

@@ -14,6 +14,7 @@ from ..store import Store
 from .actor import Actor, NotPossible, Result
 from .downstreams import standing
 from .journal import FAILED, require_role, write_entry
+from .naming import tell_known
 
 VERB: Final = "change_policy"
 
@@ -34,8 +35,12 @@ def execute(
         raise NotPossible("invalid", str(fault), field=fault.field) from fault
     newest = newest_version(queue)
     if newest is None and not actor.may("admin"):
+        known = tell_known(queue, newest_versions())
         raise NotPossible(
-            "unknown_queue", f"There is no queue {queue!r}; an admin may make one.", field="queue", status=404
+            "unknown_queue",
+            f"There is no queue {queue!r} ({known}); an admin may make one.",
+            field="queue",
+            status=404,
         )
     if expected_version is not None and expected_version != (newest.version if newest else 0):
         raise NotPossible(

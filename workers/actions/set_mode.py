@@ -13,6 +13,7 @@ from .actor import Actor, NotPossible, Result
 from .gate import redis_now_ms
 from .journal import FAILED, require_role, write_entry
 from .moments import read_moment
+from .naming import tell_no_queue
 
 VERB: Final = "set_mode"
 SETTABLE: Final = ("normal", "saturated", "draining")  # failed is a finding, never a choice
@@ -38,10 +39,10 @@ def execute(
     until_at_ms = None if drained else read_moment(until, field="until")
     if pinned and until_at_ms is None:
         raise NotPossible("invalid", "A pin needs an expiry: give until as a time.", field="until")
-    if scope != EVERYWHERE and scope not in store.read_policies():
-        raise NotPossible(
-            "unknown_queue", f"There is no queue {scope!r} with a policy.", field="queue", status=404
-        )
+    if scope != EVERYWHERE:
+        known = store.read_policies()
+        if scope not in known:
+            raise NotPossible("unknown_queue", tell_no_queue(scope, known), field="queue", status=404)
     now_ms = redis_now_ms(store)
     if until_at_ms is not None and until_at_ms <= now_ms:
         raise NotPossible("invalid", "until lies in the past.", field="until")
