@@ -17,6 +17,8 @@ from workers.store.offers import RateLeft, Ticket, say_figures
 from ..access.counted import teller
 from ..access.patience import ROOM_HEADER
 from ..queries.durability import note_of
+from ..queries.engine import open_gate
+from ..queries.standing_mode import CLOSED, find_mode, say_mode
 from .problems import Problem, whole_seconds
 
 ANSWER_WITHIN_MS: Final = 900  # just under the door's own timeout: later than this nothing is accepted
@@ -108,6 +110,7 @@ def problem_of(verdict: Verdict) -> Problem:
         return Problem(
             status, reason, _detail_of(verdict), queue=verdict.queue, field=_field_at_fault(verdict)
         )
+    mode = find_mode(open_gate(), verdict.queue, reason) if reason in CLOSED else None
     promised = verdict.retry_after_s or 1.0
     seconds = whole_seconds(promised * (1 + random.random() * JITTER))
     headers = (
@@ -122,12 +125,13 @@ def problem_of(verdict: Verdict) -> Problem:
     return Problem(
         status,
         reason,
-        _detail_of(verdict),
+        say_mode(mode, verdict.queue) if mode else _detail_of(verdict),
         queue=verdict.queue,
         retry_after_s=seconds,
         headers=headers,
         extra={
             **({"figures": verdict.figures} if verdict.figures else {}),
+            **({"mode": mode} if mode else {}),
             **(tell_ticket(verdict.ticket) if verdict.ticket else {}),
         },
     )
@@ -184,9 +188,14 @@ def _detail_of(verdict: Verdict) -> str:
     said = DETAILS.get(reason, reason)
     if verdict.ticket is not None:
         return "Others wait in line: come back with this ticket, in the header Sluicegate-Ticket."
-    if reason == "deadline" and verdict.figures:
-        return f"{said[:-1]}: {say_figures(verdict)}."
-    return said
+    figures = _limits_reached(verdict) if reason == "rate" else say_figures(verdict)
+    return f"{said[:-1]}: {figures}." if figures else said
+
+
+def _limits_reached(verdict: Verdict) -> str:
+    """Those limits of a refusal of which nothing is left."""
+    reached = [rate for rate in verdict.rates if rate.left < 1]
+    return " and ".join(f"{rate.limit} in {rate.window_ms / 1000:g} s per {rate.per}" for rate in reached)
 
 
 def _newest(verdict: Verdict) -> str:

@@ -95,6 +95,15 @@ class Accepted(Schema):
     degraded_from: dict[str, str] | None = None
 
 
+class RefusingMode(Schema):
+    mode: str
+    scope: Literal["installation", "queue"]
+    by: Literal["operator", "gate"]
+    since_at_ms: int
+    until_at_ms: int | None
+    until: str | None
+
+
 class ProblemDocument(Schema):
     type: str
     title: str
@@ -104,6 +113,8 @@ class ProblemDocument(Schema):
     field: str | None = None
     queue: str | None = None
     retry_after_s: int | None = None
+    figures: dict[str, float] | None = None
+    mode: RefusingMode | None = None
 
 
 class ModeChange(Strict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workers.forecast.wording import join_names, put_bytes, put_duration, put_number, put_rate, put_share
+from workers.store import Verdict
+from workers.store.offers import say_figures
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,23 @@ def test_other_numbers() -> None:
     assert put_bytes(15.4 * 2**20) == "15.4\u00a0MiB"
     assert put_bytes(512) == "512\u00a0B"
     assert join_names(["a", "b", "c"]) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    ("reason", "value", "bound", "words"),
+    [
+        ("count", 6, 5, "6 with this one, at most 5"),
+        ("count", 5, 4.5, "5 with this one, at most 4"),
+        ("bytes", 1200, 1000, "1200 bytes with this one, at most 1000 bytes"),
+        ("cost", 13_400_000, 3_600_000, "13400000 ms of work with this one, at most 3600000 ms of work"),
+        ("size", 1200, 1000, "1200 bytes, at most 1000 bytes"),
+        ("age", 12_300, 10_000, "12.3 s, at most 10.0 s"),
+        ("tenant", 5, 4, "5 with this one, at most 4"),
+        ("waiting_room", 20, 20, "20 tickets are out, at most 20"),
+        ("duplicate", None, 7, "bound 7"),
+        ("rate", None, None, ""),
+    ],
+)
+def test_the_figures_of_a_refusal_say_what_they_count(reason, value, bound, words) -> None:
+    figures = {name: figure for name, figure in (("value", value), ("bound", bound)) if figure is not None}
+    assert say_figures(Verdict(False, "i", "normal", "refused", reason, figures=figures)) == words

@@ -12,7 +12,7 @@ from django.test import Client
 
 from queues_ui.access import counted
 from queues_ui.access.caller import forget_keys
-from queues_ui.queries import durability, engine, known_queues
+from queues_ui.queries import durability, engine, known_queues, standing_mode
 from queues_ui.queries.reach import breaker
 from workers.actions import bootstrap, create_key, create_user
 from workers.actions import gate as gate_module
@@ -155,6 +155,7 @@ def _forget() -> None:
     counted.teller.cache_clear()
     durability._seen = (0.0, "unknown")
     known_queues._seen = (0.0, frozenset())
+    standing_mode._seen = (float("-inf"), {})
     app = engine.celery_app()
     app.conf.result_backend = "cache+memory://"
     app._local.__dict__.pop("backend", None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 
 import pytest
 
 from queues_ui.access.threads import REPEATED, build_environ
+from queues_ui.queries import standing_mode
 from workers.actions.naming import tell_known
 from workers.exceptions import StoreUnavailable
 from workers.store import Store
@@ -141,6 +143,8 @@ def test_a_full_queue_answers_429_with_a_time_to_come_back(api, admin_api):
     assert refused.json()["reason"] == "count" and refused.json()["queue"] == "bulk"
     assert int(refused["Retry-After"]) >= 1
     assert refused.json()["retry_after_s"] == int(refused["Retry-After"])
+    assert refused.json()["detail"].endswith("as its policy allows: 4 with this one, at most 3.")
+    assert refused.json()["figures"] == {"value": 4, "bound": 3}
     assert refused["RateLimit"].startswith('"count";r=0;t=')
     assert refused["RateLimit-Policy"].startswith('"count";q=3')
 
@@ -170,6 +174,7 @@ def test_a_rate_limit_says_what_is_left_and_then_refuses(api, key_for):
     assert left[0]["tenant-sliding_window-0.5s"] == {"r": 8, "t": 1}
     refused = answers[-1]
     assert refused.json()["reason"] == "rate"
+    assert refused.json()["detail"] == "The rate limit is reached: 2 in 60 s per key."
     assert 30 <= int(refused["Retry-After"]) <= 38  # half a minute for one of two, and the jitter
     assert left[-1]["key-token_bucket-60s"]["t"] == int(refused["Retry-After"])
     assert api.post("/jobs", {**ECHO, "queue": "normal"}).status_code == 202
@@ -243,6 +248,47 @@ def test_draining_refuses_with_503_and_the_mode_as_reason(api):
     assert refused.status_code == 503
     assert refused.json()["reason"] == "mode"
     assert int(refused["Retry-After"]) >= 1
+    told = refused.json()["mode"]
+    assert (told["mode"], told["scope"], told["by"], told["until"]) == (
+        "draining",
+        "installation",
+        "operator",
+        None,
+    )
+    assert refused.json()["detail"].startswith(
+        "The installation is draining, set by an operator: normal admits"
+    )
+    assert "release" not in refused.content.decode()
+
+
+def test_a_mode_set_a_moment_ago_is_told_and_a_crowd_asks_redis_once(api, gate: Store, monkeypatch):
+    api.put("/mode", {"mode": "draining", "queue": "bulk", "until": "drained"})
+    job = {**ECHO, "queue": "bulk"}
+    first = api.post("/jobs", job).json()
+    assert first["detail"].startswith("The queue bulk is draining, set by an operator until it is drained")
+    reads = []
+    read_modes = type(gate).read_modes
+    monkeypatch.setattr(type(gate), "read_modes", lambda self: reads.append(1) or read_modes(self))
+    told = api.post("/jobs/bulk", [job] * 50).json()["verdicts"]
+    assert {verdict["mode"]["scope"] for verdict in told} == {"queue"}
+    assert len(reads) <= 1
+    gate.set_mode("*", "failed", by="monitor", reason="test", automatic=True)
+    refused = api.post("/jobs", ECHO)
+    assert (refused.status_code, refused.json()["reason"]) == (503, "unavailable")
+    time.sleep(standing_mode.AGAIN_S)
+    told = api.post("/jobs", ECHO).json()
+    assert (told["mode"]["mode"], told["mode"]["by"]) == ("failed", "gate")
+
+
+def test_without_the_modes_a_refusal_is_one_all_the_same(api, gate: Store, monkeypatch):
+    api.put("/mode", {"mode": "draining"})
+
+    def down(*args):
+        raise StoreUnavailable("timeout")
+
+    monkeypatch.setattr(type(gate), "read_modes", down)
+    refused = api.post("/jobs", ECHO)
+    assert (refused.status_code, refused.json()["reason"], "mode" in refused.json()) == (503, "mode", False)
 
 
 def test_a_dead_redis_is_503_in_time_and_never_accepted(api, gate: Store, monkeypatch):

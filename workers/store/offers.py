@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -180,6 +181,10 @@ SHED_IN_SILENCE = frozenset({"drop_newest", "sample"})
 BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant", "downstream"})
 
 
+#: Bounds of a tenant and behind a downstream are of jobs, bytes or work, whichever is met first.
+UNITS = {"bytes": " bytes", "size": " bytes", "cost": " ms of work"}
+
+
 def say_figures(verdict: Verdict) -> str:
     """The figures of a refusal in words; empty where there are none."""
     if verdict.reason == "deadline" and verdict.figures:
@@ -187,7 +192,16 @@ def say_figures(verdict: Verdict) -> str:
         if left_s <= 0:
             return "its deadline has passed"
         return f"it would wait {wait_s:.1f} s (modeled) and has {left_s:.1f} s until its deadline"
-    return ", ".join(f"{name} {value:g}" for name, value in verdict.figures.items())
+    value, bound = (verdict.figures.get(name) for name in ("value", "bound"))
+    if value is None or bound is None:
+        return ", ".join(f"{name} {figure:g}" for name, figure in verdict.figures.items())
+    if verdict.reason == "age":
+        return f"{value / 1000:.1f} s, at most {bound / 1000:.1f} s"
+    if verdict.reason == "waiting_room":
+        return f"{value:.0f} tickets are out, at most {bound:.0f}"
+    unit = UNITS.get(verdict.reason or "", "")
+    with_it = "" if verdict.reason == "size" else " with this one"
+    return f"{value:.0f}{unit}{with_it}, at most {math.floor(bound)}{unit}"
 
 
 def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
