@@ -6,7 +6,7 @@ import { live } from "./live.js";
 import { reach } from "./reach.js";
 import { shape } from "./shapes.js";
 import { redisIsDown } from "./silence.js";
-import { NBSP, clock, count, duration, isKnown, rate, roughly } from "./units.js";
+import { NBSP, clock, count, duration, isKnown, plural, rate, roughly } from "./units.js";
 
 /** @typedef {import("./frame.js").Frame} Frame @typedef {import("./frame.js").Queue} Queue */
 
@@ -93,7 +93,14 @@ export function askMode(frame, mode, queue) {
   const scopeOptions = [["all queues", null], ...frame.queues.map((q) => [q.name, q.name])];
   const untilOptions = [["until changed", null], ["15 min", 900], ["1 h", 3600], ["4 h", 14400], ...(mode === "draining" ? [["until drained", "drained"]] : [])];
   const place = () => (chosen.queue ? `queue ${chosen.queue}` : "the gate");
+  const ends = h("p", { class: "ends", role: "status", "data-ends": true });
+  const tellEnd = () => {
+    const now = live.frame || frame;
+    const { text, warns } = untilWords(chosen.until, now.queues.filter((q) => !chosen.queue || q.name === chosen.queue), live.now());
+    swap(ends, text, () => (warns ? [shape("triangle"), h("b", { class: "ink" }, text)] : [text]));
+  };
   const draw = () => {
+    tellEnd();
     const queues = frame.queues.filter((q) => !chosen.queue || q.name === chosen.queue);
     swap(effect, JSON.stringify([chosen.queue, mode]), () => queues.map((q) => {
       const e = modeEffect(q, mode);
@@ -106,7 +113,7 @@ export function askMode(frame, mode, queue) {
     parts: [
       { name: "where", body: segments(/** @type {any} */ (scopeOptions), queue, (v) => { chosen.queue = v; draw(); dialog.setVerb(`Switch ${v ? `${v} ` : ""}to ${title(mode)}`); }, "where") },
       { name: "expected by the model", body: h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "queue"), h("th", {}, "admits"), h("th", { class: "num" }, "would refuse"), h("th", {}, "backlog"))), effect)) },
-      { name: "until", body: segments(/** @type {any} */ (untilOptions), null, (v) => { chosen.until = v; }, "until") },
+      { name: "until", body: h("div", {}, segments(/** @type {any} */ (untilOptions), null, (v) => { chosen.until = v; tellEnd(); }, "until"), ends) },
       { name: "reason", body: reason },
       { name: "afterwards", body: `What an operator sets is kept until changed or until its time: the controller does not override it. Where gate and queue differ, the stricter mode is in force. Written to the audit under ${document.body.dataset.user || "your name"}. Switch back the same way.` },
     ],
@@ -120,7 +127,23 @@ export function askMode(frame, mode, queue) {
     },
   });
   draw();
+  // Between the question and the answer the last job may end.
+  const watch = setInterval(() => { if (dialog.dialog.isConnected) tellEnd(); else clearInterval(watch); }, 1000);
   return dialog;
+}
+
+/**
+ * When the mode that is asked for will end, and what then; `warns` where that is at once.
+ * @param {string|number|null} until "drained", seconds, or nothing @param {Queue[]} queues those it is for @param {number} nowMs
+ */
+export function untilWords(until, queues, nowMs) {
+  if (typeof until === "number") return { text: `Ends by itself at ${clock(nowMs + until * 1000)}.`, warns: false };
+  if (until !== "drained") return { text: "Stays until an operator changes it.", warns: false };
+  const known = queues.every((q) => isKnown(q.depth) && isKnown(q.in_flight));
+  const left = queues.reduce((n, q) => n + (q.depth || 0) + (q.in_flight || 0), 0);
+  if (known && left === 0) return { text: "Nothing waits or runs now: it ends at once, and new work is admitted again. To keep it closed choose a time or \u201cuntil changed\u201d.", warns: true };
+  const what = !known ? "what waits or runs is" : left === 1 ? "the 1 job that waits or runs is" : `the ${plural(left, "job")} that wait or run are`;
+  return { text: `Ends by itself once ${what} gone; then new work is admitted again.`, warns: false };
 }
 
 const LEADS = {
@@ -133,7 +156,7 @@ const LEADS = {
 export function modeEffect(q, mode) {
   const offered = q.rates?.offered;
   const done = q.rates?.succeeded;
-  const share = mode === "normal" ? 1 : mode === "draining" ? 0 : isKnown(q.strict_rank) ? 1 : isKnown(q.saturated_share) ? q.saturated_share : 1;
+  const share = mode === "normal" ? 1 : mode === "draining" ? (q.admit_while_draining ? 1 : 0) : isKnown(q.saturated_share) ? q.saturated_share : 1;
   const full = q.bounds?.count;
   const bound = isKnown(full) ? Math.floor(full * share) : null;
   const admits = share === 0 ? "nothing" : share === 1 ? `up to ${isKnown(full) ? count(full) : "no bound"}` : `up to ${count(bound)} (${Math.round(share * 100)}${NBSP}%)`;

@@ -70,6 +70,28 @@ DRAINS: list[tuple[dict[str, Any], str, str, str]] = [
 ]
 
 
+#: until, what waits and runs in the queues it is for, and how the dialog says when the mode will end.
+ENDS: list[tuple[str | int | None, list[dict[str, int | None]], str]] = [
+    (
+        "drained",
+        [{"depth": 0, "in_flight": 0}],
+        "Nothing waits or runs now: it ends at once, and new work is admitted again. "
+        "To keep it closed choose a time or \u201cuntil changed\u201d.",
+    ),
+    (
+        "drained",
+        [{"depth": 3, "in_flight": 1}, {"depth": 0, "in_flight": 2}],
+        "Ends by itself once the 6 jobs that wait or run are gone; then new work is admitted again.",
+    ),
+    (
+        "drained",
+        [{"depth": None, "in_flight": 0}],
+        "Ends by itself once what waits or runs is gone; then new work is admitted again.",
+    ),
+    (None, [{"depth": 0, "in_flight": 0}], "Stays until an operator changes it."),
+]
+
+
 @pytest.fixture
 def page_with_modules(gate_up: Callable[..., Stack], page: Page) -> Page:
     room = Room(page, gate_up(name="pages", SLUICEGATE_WORKERS="2"))
@@ -108,3 +130,15 @@ def test_guard_and_ceiling_stand_at_one_place_for_every_queue(page_with_modules:
         }"""
     )
     assert places == [[0, 0.5, 0.9, 1, None]] * 4
+
+
+def test_the_dialog_says_when_a_mode_will_end_and_that_an_idle_gate_drains_at_once(
+    page_with_modules: Page,
+) -> None:
+    said = page_with_modules.evaluate(
+        "(rows) => import('/static/js/modeswitch.js')"
+        ".then(({ untilWords }) => rows.map(([until, queues]) => untilWords(until, queues, 0)))",
+        [[until, queues] for until, queues, _ in ENDS],
+    )
+    assert [row["text"].replace("\u00a0", " ") for row in said] == [words for _, _, words in ENDS]
+    assert [row["warns"] for row in said] == [True, False, False, False]

@@ -65,6 +65,7 @@ QUEUE = thing(
         "reserved_slots": WHOLE,
         "max_in_flight": WHOLE_OR_NULL,
         "saturated_share": NUMBER,
+        "admit_while_draining": {"type": "boolean"},
         "share": thing(
             {**dict.fromkeys(("done", "work", "by_weight"), NUMBER), "of": WHOLE, "over_ms": WHOLE}
         ),

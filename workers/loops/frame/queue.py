@@ -106,6 +106,7 @@ def queue_row(
         "reserved_slots": int(policy.get("reserved_slots") or 0),
         "max_in_flight": policy.get("max_in_flight"),
         "saturated_share": saturated_share(policy),
+        "admit_while_draining": bool(policy.get("admit_while_draining")),
         "parked": int(queue.get("parked") or 0),
         "set_aside": set_aside_rows(queue),
         "downstream": policy.get("downstream"),
