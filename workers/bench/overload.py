@@ -41,12 +41,12 @@ QUARTERS: Final = (10.0, 0.5, 10.0, 0.5)
 QUEUES: Final = ("urgent", "bulk")
 SEED = 11
 
-#: As shipped, but that one slot in eight stays free for urgent work, that bulk promises a wait, and that it
+#: As shipped, but that two slots in eight stay free for urgent work, that bulk promises a wait, and that it
 #: goes on being let in while saturated.
 POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "urgent": {
         "strict_rank": 1,
-        "reserved_slots": 1,
+        "reserved_slots": 2,
         "max_count": 5000,
         "guard_age_s": 2,
         "age_ceiling_s": 10,
