@@ -44,11 +44,15 @@ def full_bounds(policy: Mapping[str, Any], *, model: Mapping[str, float] | None 
     return bounds
 
 
+LEAST_SHARE = 0.01  # includes/bounds.lua has the same: a queue is never shut by its downstream alone
+
+
 def downstream_share(policy: Mapping[str, Any], model: Mapping[str, float] | None) -> float:
     """The part of a queue's slots that its downstream lets work; its stated bounds shrink to that part."""
     if policy.get("downstream") is None:
         return 1.0
-    return min(1.0, float((model or {}).get("downstream_share") or 1.0))
+    share = (model or {}).get("downstream_share")
+    return 1.0 if share is None else min(1.0, max(LEAST_SHARE, float(share)))
 
 
 def admits(policy: Mapping[str, Any], mode: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 from ..states import CREDITS, DEFAULT_QUEUE, TICKETS, TOTALS
 from .replies import as_numbers, as_rows
 
+#: A worker whose last heartbeat is longer ago consumes nothing.
+WORKER_LIVE_MS = 10_000
 #: What a queue holds, and a tenant in it.
 GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms", "parked", "spilled", "spilled_bytes")
 
@@ -21,7 +23,7 @@ def read_snapshot(raw: Mapping[str, Any]) -> dict[str, Any]:
     workers = [_worker(row) for row in as_rows(raw["workers"])]
     # A worker that consumes a queue without a policy serves the default queue.
     served = {w["name"]: {q if q in policies else DEFAULT_QUEUE for q in w["queues"]} for w in workers}
-    alive = [w for w in workers if now - w["beat_at_ms"] < 10_000]
+    alive = [w for w in workers if now - w["beat_at_ms"] < WORKER_LIVE_MS]
     crews: Counter[tuple[str, ...]] = Counter()
     for w in alive:
         crews[tuple(sorted(served[w["name"]]))] += w["slots"]

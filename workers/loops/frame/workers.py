@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...store.snapshots import WORKER_LIVE_MS
 from .reasons import explain_nulls
 
-WORKER_LIVE_MS = 10_000  # the store counts consumers by the same
 WORKER_GONE_MS = 60_000
 NOT_TOLD = dict.fromkeys(("pid", "started_at_ms"), "not told by the worker")
 NOT_STARTED = {"started_at_ms": "reserved, not started"}

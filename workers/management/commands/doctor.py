@@ -16,9 +16,9 @@ from ...actions.rekey_payloads import read_needed
 from ...exceptions import StoreUnavailable
 from ...store import Store
 from ...store.durability import find_unmet
+from ...store.snapshots import WORKER_LIVE_MS
 
 SKEW_LIMIT_MS = 1_000
-WORKER_LIVE_MS = 10_000
 GAUGES = ("depth", "delayed", "in_flight", "bytes", "cost_ms")
 
 
