@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 
 from workers.admission.policy import Policy
-from workers.forecast.wording import put_duration, put_number, put_share
+from workers.forecast.wording import NBSP, put_duration, put_number, put_share
 from workers.modes.shed_order import shed_order
 
 TOMBSTONE_S = 86_400
@@ -75,8 +75,8 @@ def contract_of(
             "delivery": "at least once, with a fencing epoch a delivery",
             "lease_s": policy.lease_s,
             "max_deliveries": policy.max_deliveries,
-            "statement": f"A dead worker loses its lease within {policy.lease_s:g} s; the job runs again, "
-            f"and after {policy.max_deliveries} deliveries it goes to quarantine.",
+            "statement": f"A dead worker loses its lease within {put_duration(policy.lease_s)}; the job runs "
+            f"again, and after {policy.max_deliveries} deliveries it goes to quarantine.",
             "tests": [
                 f"kill -9 a worker in a job: it starts again within {put_duration(policy.lease_s + 1)}.",
                 f"A job that kills its worker starts {policy.max_deliveries} times, then is in quarantine.",
@@ -124,7 +124,8 @@ def _completion(policy: Policy, row: Mapping[str, Any] | None) -> dict[str, Any]
     part: dict[str, Any] = {
         "objective_s": policy.objective_s,
         "objective_share": policy.objective_share,
-        "statement": f"{policy.objective_share:.2%} of accepted jobs are done in {policy.objective_s:g} s.",
+        "statement": f"{100 * policy.objective_share:g}{NBSP}% of accepted jobs are done in "
+        f"{put_duration(policy.objective_s)}.",
         "counted": "From acceptance, or the due time, to the end; without cancelled and superseded ones.",
         "tests": [
             "in_objective / promised over a period is at least objective_share.",
