@@ -17,7 +17,7 @@ from ..access.door import Scope
 from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
 from .problems import Problem
-from .reading import take_reason_and_version
+from .reading import take_reason_and_version, tell_reason
 from .schemas import BODY, ProblemDocument
 
 router = Router(tags=["downstreams"])
@@ -58,7 +58,7 @@ def write_downstream(request: HttpRequest, name: str, changes: dict[str, Any] = 
 @router.delete("/downstreams/{name}", auth=Scope("operate"), response={200: dict, **FAULTS})
 def remove_downstream(request: HttpRequest, name: str, reason: str = "") -> dict[str, Any]:
     """Nothing is limited by it any more, and what was learnt of it is forgotten. Its versions are kept."""
-    _execute(request, name, None, reason, None)
+    _execute(request, name, None, tell_reason(reason), None)
     return {"name": name, "removed": True}
 
 

@@ -16,6 +16,7 @@ from ..queries.known_queues import known_queues
 from ..queries.reach import reach_gate
 from .paging import page_document, page_of
 from .problems import unknown_queue
+from .reading import tell_reason
 from .schemas import ModeChange, ProblemDocument
 
 router = Router(tags=["modes"])
@@ -52,7 +53,7 @@ def change_mode(request: HttpRequest, change: ModeChange) -> dict[str, Any]:
             store=store,
             mode=change.mode,
             scope=change.queue or set_mode.EVERYWHERE,
-            reason=change.reason,
+            reason=tell_reason(change.reason),
             until=change.until,
             pinned=change.pinned,
         )

@@ -16,6 +16,7 @@ from ninja.parser import Parser
 
 from .problems import Problem
 
+NO_REASON: Final = "no reason given"
 DEEPEST: Final = 100  # levels; deeper is a mistake or an attack on whoever reads it next
 
 
@@ -59,13 +60,18 @@ def parse_json(raw: bytes) -> Any:
 
 
 def take_reason_and_version(changes: dict[str, Any]) -> tuple[str, int | None]:
-    """Why something is changed, and the version that the change is made on; taken out of the changes."""
+    """Why something is changed, where that is given, and the version that it is made on; both taken out."""
     reason, version = changes.pop("reason", ""), changes.pop("version", None)
     if not isinstance(reason, str):
         raise Problem(422, "invalid", "reason must be a text.", field="reason")
     if version is not None and (isinstance(version, bool) or not isinstance(version, int)):
         raise Problem(422, "invalid", "version must be a whole number.", field="version")
-    return reason, version
+    return tell_reason(reason), version
+
+
+def tell_reason(reason: str) -> str:
+    """What the journal says: that a program gave none is not the same as an entry that lost it."""
+    return reason if reason.strip() else NO_REASON
 
 
 def _take_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

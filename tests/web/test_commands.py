@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 from typing import Any
 
 import msgpack
@@ -34,6 +36,73 @@ def test_a_mode_set_from_the_command_line_is_in_force_and_journaled(gate: Store)
 def test_a_mode_that_makes_no_sense_is_refused_in_words(gate: Store) -> None:
     with pytest.raises(CommandError, match="no queue 'nope'"):
         said("mode", "set", "draining", "--queue", "nope", "--reason", "r")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["mode", "set", "draining"],
+        ["policy", "set", "bulk", "max_count=5"],
+        ["downstream", "set", "bank"],
+        ["privacy", "delete", "--tag", "t"],
+        ["tenant", "suspend", "t"],
+    ],
+)
+def test_a_blank_reason_is_none(gate: Store, words: list[str]) -> None:
+    with pytest.raises(CommandError, match=r"(?i)say why"):
+        said(*words, "--reason", " ")
+    assert not JournalEntry.objects.filter(via="cli", outcome="done").exclude(actor="installation").exists()
+
+
+def test_a_tenant_that_nobody_knows_is_suspended_and_said_to_be_unknown(gate: Store) -> None:
+    gate.admit([Offer(id="a", task="t", queue="bulk", payload=b"{}", tenant="known")])
+    assert said("tenant", "suspend", "known", "--reason", "r").strip() == "suspended, held: 1 jobs"
+    assert "not seen" not in said("tenant", "suspend", "default", "--reason", "r")  # it has a key
+    assert "held: 0 jobs; not seen so far" in said("tenant", "suspend", "nosuch", "--reason", "r")
+    assert "nosuch" in gate.read_suspended()
+
+
+def test_a_policy_is_listed_shown_and_set_from_the_command_line(gate: Store) -> None:
+    assert "bulk\tv1\tby installation\t" in said("policy", "list")
+    limit = {"per": "tenant", "limit": 3, "window_s": 30}
+    words = ["max_count=9", "owner=nightly team", f"rate_limits=[{json.dumps(limit)}]"]
+    done = said("policy", "set", "bulk", *words, "--reason", "smaller nights")
+    assert re.search(r"^bulk\tv2$", done, re.MULTILINE)
+    assert re.search(r"^  max_count\t\d+ -> 9$", done, re.MULTILINE)
+    assert "  owner\tnone -> nightly team" in done
+    assert (gate.read_policies()["bulk"]["max_count"], gate.read_policies()["bulk"]["version"]) == (9, 2)
+    entry = JournalEntry.objects.filter(verb="change_policy").latest("id")
+    assert (entry.target, entry.via, entry.reason) == ("bulk", "cli", "smaller nights")
+    assert "  max_count\t9 -> none" in said("policy", "set", "bulk", "max_count=none", "--reason", "r")
+    assert said("policy", "set", "bulk", "max_count=null", "--reason", "r") == "bulk\tv3\tas it was\n"
+    shown = said("policy", "show", "bulk")
+    assert "  max_count\tnone" in shown and '"window_s": 30' in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["bulk", "max_count=-1"], "max_count: must be at least 1"),
+        (["bulk", "max_cuont=1"], "max_cuont: is not a field of a policy; the fields are"),
+        (["bulk", "on_full=explode"], "on_full: must be one of reject"),
+        (["bulk", "weight=none"], "weight: must be a number"),
+        (["bulk", "order=lifo", "max_age_s=5"], "set max_age_s to null"),
+        (["bulk", "max_count"], "'max_count' is not FIELD=VALUE"),
+        (["bulk", "max_count="], "FIELD=null unsets"),
+        (["bulk", "weight=1", "weight=2"], "given twice"),
+        (["blk", "max_count=5"], r"no queue 'blk' with a policy \(known: bulk.*--new"),
+        (["bulk", "max_count=5", "--new"], "at version 1 by now"),
+    ],
+)
+def test_a_policy_that_cannot_hold_is_told_by_field_and_fix(gate: Store, words, fault) -> None:
+    with pytest.raises(CommandError, match=fault):
+        said("policy", "set", *words, "--reason", "r")
+    assert gate.read_policies()["bulk"]["version"] == 1 and "blk" not in gate.read_policies()
+
+
+def test_a_new_queue_is_made_when_it_is_said_to_be_one(gate: Store) -> None:
+    said("policy", "set", "reports", "max_count=5", "--new", "--reason", "r")
+    assert gate.read_policies()["reports"]["max_count"] == 5
 
 
 def test_the_doctor_finds_a_sound_installation_sound(gate: Store) -> None:

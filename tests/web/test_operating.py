@@ -84,6 +84,16 @@ def test_a_mode_that_makes_no_sense_is_refused(api, body, field):
     assert api.get("/mode").json()["mode"] == "normal"
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/mode", {"mode": "saturated"}), ("/policies/bulk", {"max_count": 9, "reason": " "})],
+)
+def test_where_a_program_gives_no_reason_the_journal_says_so_and_who(api, path, body):
+    assert api.put(path, body).status_code == 200
+    entry = JournalEntry.objects.latest("id")
+    assert (entry.actor.startswith("key "), entry.via, entry.reason) == (True, "api", "no reason given")
+
+
 def test_a_mode_of_an_unknown_queue_is_404(api):
     assert api.put("/mode", {"mode": "draining", "queue": "nowhere"}).status_code == 404
 

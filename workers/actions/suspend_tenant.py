@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..exceptions import StoreUnavailable
-from ..models import Suspension
+from ..models import ApiKey, QuarantinedJob, Suspension
 from ..store import Store
 from .actor import Actor, NotPossible, Result
 from .authority import about
@@ -39,7 +39,18 @@ def execute(actor: Actor, *, store: Store, tenant: str, reason: str) -> Result:
         write_entry(
             actor, VERB, target=tenant, reason=reason, after={"held": held, "in_force": held is not None}
         )
-    return Result(VERB, tenant, {**show_suspension(row), "held": held, "in_force": held is not None})
+    told = {"held": held, "in_force": held is not None, "seen": _is_seen(store, tenant, held)}
+    return Result(VERB, tenant, {**show_suspension(row), **told})
+
+
+def _is_seen(store: Store, tenant: str, held: int | None) -> bool | None:
+    """Whether anything is known of such a tenant; None while Redis cannot say. A misspelt one is not."""
+    if held or any(rows.filter(tenant=tenant).exists() for rows in (ApiKey.objects, QuarantinedJob.objects)):
+        return True
+    try:
+        return store.knows_tenant(tenant)
+    except StoreUnavailable:
+        return None
 
 
 def show_suspension(row: Suspension) -> dict[str, object]:

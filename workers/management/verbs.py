@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from argparse import ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -21,6 +22,13 @@ class VerbCommand(BaseCommand):
             raise CommandError(fault.detail) from fault
         except StoreUnavailable as fault:
             raise CommandError(str(fault)) from fault
+
+
+def reason_given(text: str) -> str:
+    """For `--reason`: the page takes no blank one either."""
+    if not text.strip():
+        raise ArgumentTypeError("say why: it is kept in the journal")
+    return text
 
 
 def who() -> Actor:

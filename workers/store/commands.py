@@ -260,6 +260,11 @@ class Store:
         _, result, status = self._run("cancel", op_id, tenant or "", by)
         return CancelReply(result, status)
 
+    def knows_tenant(self, tenant: str) -> bool:
+        """Whether any queue has numbers of it; those of a tenant without jobs are kept for a time."""
+        names = [f"{self.root}tenant:{queue}|{tenant}" for queue in self.read_policies()]
+        return bool(names) and bool(self._call("EXISTS", *names))
+
     def suspend_tenant(self, tenant: str, about: Mapping[str, Any]) -> int:
         """Holds what a tenant has waiting and refuses what it offers; how many of its jobs that are."""
         return int(self._run("suspend", tenant, json.dumps(dict(about)), *self.read_policies())[1])

@@ -10,7 +10,7 @@ from ...actions import change_downstream
 from ...actions.downstreams import standing
 from ...actions.gate import open_gate
 from ...limits.downstream import FIELDS, Downstream
-from ..verbs import VerbCommand, who
+from ..verbs import VerbCommand, reason_given, who
 
 
 class Command(VerbCommand):
@@ -23,10 +23,10 @@ class Command(VerbCommand):
         change.add_argument("name")
         for field, value in Downstream().as_fields().items():
             change.add_argument(f"--{field.replace('_', '-')}", type=type(value), help=f"{value} at first")
-        change.add_argument("--reason", required=True, help="kept in the journal")
+        change.add_argument("--reason", required=True, type=reason_given, help="kept in the journal")
         end = verbs.add_parser("remove", help="limit nothing by it any more")
         end.add_argument("name")
-        end.add_argument("--reason", required=True, help="kept in the journal")
+        end.add_argument("--reason", required=True, type=reason_given, help="kept in the journal")
 
     def _show(self, options: dict[str, Any]) -> None:
         live = {row["name"]: row for row in open_gate().snapshot()["downstreams"]}

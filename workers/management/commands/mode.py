@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 
 from ...actions import set_mode
 from ...actions.gate import open_gate
-from ..verbs import VerbCommand, who
+from ..verbs import VerbCommand, reason_given, who
 
 
 class Command(VerbCommand):
@@ -20,7 +20,7 @@ class Command(VerbCommand):
         change = verbs.add_parser("set", help="set the mode of the installation or of a queue")
         change.add_argument("mode", choices=set_mode.SETTABLE)
         change.add_argument("--queue", default=set_mode.EVERYWHERE, help="a queue (the installation)")
-        change.add_argument("--reason", required=True, help="kept in the journal")
+        change.add_argument("--reason", required=True, type=reason_given, help="kept in the journal")
         change.add_argument("--until", help="an ISO 8601 time, or drained")
         change.add_argument("--pin", action="store_true", help="also against other operators; needs --until")
 

@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from ...actions import delete_payloads, rekey_payloads
 from ...actions.gate import open_gate
 from ...models import Deletion
-from ..verbs import VerbCommand, who
+from ..verbs import VerbCommand, reason_given, who
 
 
 class Command(VerbCommand):
@@ -23,7 +23,7 @@ class Command(VerbCommand):
         order = verbs.add_parser("delete", help="order a deletion; the monitor does it")
         order.add_argument("--tag")
         order.add_argument("--tenant")
-        order.add_argument("--reason", required=True, help="kept in the receipt")
+        order.add_argument("--reason", required=True, type=reason_given, help="kept in the receipt")
         verbs.add_parser("receipts", help="deletions, newest first, a JSON document a line")
 
         rekey = verbs.add_parser(

@@ -46,4 +46,6 @@ class Command(BaseCommand):
         number = data.get("held", data.get("released"))
         done = "suspended, held" if options["verb"] == "suspend" else "resumed, let go"
         later = "" if data["in_force"] else "; Redis is away: in force when it is back"
+        if data.get("seen") is False:
+            later += "; not seen so far: no job and no key is known of a tenant of this name"
         self.stdout.write(f"{done}: {number if number is not None else 'not known'} jobs{later}")
