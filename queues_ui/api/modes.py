@@ -14,6 +14,7 @@ from ..access.door import Scope
 from ..queries.history import show_transition
 from ..queries.known_queues import known_queues
 from ..queries.reach import reach_gate
+from ..queries.standing_mode import forget_modes
 from .paging import page_document, page_of
 from .problems import unknown_queue
 from .reading import tell_reason
@@ -57,6 +58,7 @@ def change_mode(request: HttpRequest, change: ModeChange) -> dict[str, Any]:
             until=change.until,
             pinned=change.pinned,
         )
+    forget_modes()
     return {"queue": change.queue, **result.data}
 
 

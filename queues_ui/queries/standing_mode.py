@@ -42,14 +42,22 @@ def find_mode(store: Store, queue: str, reason: str) -> dict[str, Any] | None:
 
 
 def say_mode(told: dict[str, Any], queue: str) -> str:
-    whose = "The installation" if told["scope"] == "installation" else f"The queue {queue}"
+    whose, it = (
+        ("The installation", queue) if told["scope"] == "installation" else (f"The queue {queue}", "it")
+    )
     who = "the gate itself" if told["by"] == "gate" else "an operator"
     end = ""
     if told["until"] == "drained":
         end = " until it is drained"
     elif told["until_at_ms"] is not None:
         end = f" until {datetime.fromtimestamp(told['until_at_ms'] / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"{whose} is {told['mode']}, set by {who}{end}: {queue} admits nothing in this mode."
+    return f"{whose} is {told['mode']}, set by {who}{end}: {it} admits nothing in this mode."
+
+
+def forget_modes() -> None:
+    """After a change here; other processes look again within FRESH_S."""
+    global _seen
+    _seen = (float("-inf"), {})
 
 
 def _read(store: Store, fresh_s: float) -> dict[str, dict[str, Any]]:

@@ -155,7 +155,7 @@ def _forget() -> None:
     counted.teller.cache_clear()
     durability._seen = (0.0, "unknown")
     known_queues._seen = (0.0, frozenset())
-    standing_mode._seen = (float("-inf"), {})
+    standing_mode.forget_modes()
     app = engine.celery_app()
     app.conf.result_backend = "cache+memory://"
     app._local.__dict__.pop("backend", None)

@@ -265,7 +265,13 @@ def test_a_mode_set_a_moment_ago_is_told_and_a_crowd_asks_redis_once(api, gate: 
     api.put("/mode", {"mode": "draining", "queue": "bulk", "until": "drained"})
     job = {**ECHO, "queue": "bulk"}
     first = api.post("/jobs", job).json()
-    assert first["detail"].startswith("The queue bulk is draining, set by an operator until it is drained")
+    said = (
+        "The queue bulk is draining, set by an operator until it is drained: it admits nothing in this mode."
+    )
+    assert first["detail"] == said
+    api.put("/mode", {"mode": "draining"})
+    assert api.post("/jobs", ECHO).json()["mode"]["scope"] == "installation"
+    api.put("/mode", {"mode": "normal"})
     reads = []
     read_modes = type(gate).read_modes
     monkeypatch.setattr(type(gate), "read_modes", lambda self: reads.append(1) or read_modes(self))
