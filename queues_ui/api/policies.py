@@ -46,8 +46,14 @@ def read_policy(request: HttpRequest, queue: str) -> dict[str, Any]:
 
 
 @router.put("/policies/{queue}", auth=Scope("operate"), response={200: dict, **FAULTS})
-def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BODY) -> dict[str, Any]:
-    """The fields that change, flat or under `fields`; also `reason`, and `version` to be sure of the base."""
+def write_policy(
+    request: HttpRequest, queue: str, changes: dict[str, Any] = BODY, dry_run: bool = False
+) -> dict[str, Any]:
+    """The fields that change, flat or under `fields`; also `reason`, and `version` to be sure of the base.
+
+    With `dry_run` nothing is changed: what would be refused is refused, and else the answer has the fields as
+    they would stand.
+    """
     changes = dict(changes)
     reason, version = take_reason_and_version(changes)
     nested = changes.pop("fields", None)
@@ -55,6 +61,11 @@ def write_policy(request: HttpRequest, queue: str, changes: dict[str, Any] = BOD
         changes.update(nested)
     for name in ("queue", "by", "at_ms", "history", "policy_version"):
         changes.pop(name, None)  # what GET showed may come back with the rest
+    if dry_run:
+        fields = change_policy.check(
+            request.auth.actor, queue=queue, changes=changes, expected_version=version
+        )
+        return {"queue": queue, "version": version, "dry_run": True, **fields}
     with reach_gate() as store:
         change_policy.execute(
             request.auth.actor,

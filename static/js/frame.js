@@ -8,7 +8,7 @@ import { isKnown } from "./units.js";
  * @typedef {{name: string, mode: string, state: string, state_since_at_ms: number|null, depth: number|null, delayed: number|null,
  *   in_flight: number|null, bytes: number|null, cost_ms: number|null, oldest_age_ms: number|null, consumers: number|null, slots: number|null,
  *   bounds: Bounds, bounds_in_force: Bounds, guard_age_s: number|null, age_ceiling_s: number|null, weight: number|null, strict_rank: number|null,
- *   saturated_share: number|null, admit_while_draining?: boolean, reserved_slots?: number|null, owner?: string|null, totals: Record<string, any>, rates: Rates,
+ *   saturated_share: number|null, admit_while_draining?: boolean, downstream_share?: number, reserved_slots?: number|null, owner?: string|null, totals: Record<string, any>, rates: Rates,
  *   wait_ms: {p50: number|null, p95: number|null, p99: number|null}, drain: Drain, unknown?: Record<string, string>,
  *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number, on_full?: string, spilled?: number,
  *   spill?: any, objective?: any, blocked_keys?: any[], blocked_keys_known?: number}} Queue

@@ -11,6 +11,8 @@ import { difference } from "./difference.js";
 import { at, choice, currentItem, part, reading, setItem, startPage } from "./page.js";
 import { GROUPS, UNITS, effectWords, valueWords } from "./policy-fields.js";
 
+/** So long after the last key the checks are asked. */
+const CHECK_AFTER_MS = 250;
 const root = $("[data-root]");
 const nav = h("nav", { "aria-label": "queues" });
 const detail = h("div", { class: "detail" });
@@ -23,6 +25,10 @@ let current = currentItem();
 /** @type {Record<string, any>} */ let edits = {};
 /** @type {Map<string, any>} */ let inputs = new Map();
 const fault = h("p", { class: "fault", role: "alert", hidden: true });
+/** What the policy's own checks refuse of the edits, before they are sent. @type {{field: string, words: string}|null} */ let refused = null;
+let checkTimer = 0;
+let checked = 0;
+/** @type {Map<string, HTMLElement>} the cells of the preview that say what a change would mean now */ let effects = new Map();
 
 function load() {
   return reading(nav, () => get("/policies"), (data) => {
@@ -56,6 +62,9 @@ function drawNav() {
 function open(name) {
   current = name;
   edits = {};
+  refused = null;
+  clearTimeout(checkTimer);
+  checked += 1;
   setItem(name);
   drawNav();
   if (!name) { detail.replaceChildren(h("p", { class: "empty-note" }, "No queue has a policy yet.")); return undefined; }
@@ -84,6 +93,7 @@ function row(f) {
   const node = h("div", { class: "policyrow", "data-field": f.name });
   const disabled = why ? { disabled: true, title: why } : {};
   const words = h("span", { class: "words" }, spoken(f, value));
+  const hint = h("span", { class: "fault", id: `hint-${f.name}`, role: "alert", hidden: true });
   let input;
   if (f.kind === "flag") {
     input = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox", "aria-label": f.name, ...disabled }));
@@ -92,8 +102,9 @@ function row(f) {
   else if (f.kind === "text" || f.kind === "json") input = /** @type {HTMLInputElement} */ (h("input", { type: "text", "aria-label": f.name, value: f.kind === "json" ? (value === null ? "" : JSON.stringify(value)) : value ?? "", ...disabled }));
   else input = /** @type {HTMLInputElement} */ (h("input", { type: "number", "aria-label": f.name, min: "0", max: f.kind === "share" ? "1" : null, step: ["count", "bytes", "ms"].includes(f.kind) ? "1" : "any", value: value ?? "", placeholder: f.nullWord ? "unset" : "", ...disabled }));
   input.addEventListener("input", () => change(f, input, node, words));
-  inputs.set(f.name, { f, input, node, words });
-  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, words, h("span", { class: "now" }, `${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
+  setAttr(input, "aria-describedby", `hint-${f.name}`);
+  inputs.set(f.name, { f, input, node, words, hint });
+  node.append(h("code", {}, f.name), h("span", { class: "in" }, input, UNITS[f.kind] ? h("span", { class: "quiet" }, UNITS[f.kind]) : null), h("span", {}, hint, words, h("span", { class: "now" }, `${f.means}${f.nullWord && value !== null ? `; empty: ${f.nullWord}` : ""}`)));
   return node;
 }
 
@@ -127,9 +138,45 @@ function change(f, input, node, words) {
   if (same || next === undefined) delete edits[f.name];
   else edits[f.name] = next;
   setAttr(node, "data-changed", !same);
-  setAttr(input, "aria-invalid", null);
+  if (refused?.field === f.name) refused = null;
   setText(words, next === undefined ? "needs a value; " : spoken(f, next));
   drawPreview();
+  clearTimeout(checkTimer);
+  checked += 1;
+  if (Object.keys(edits).length) checkTimer = window.setTimeout(check, CHECK_AFTER_MS);
+  else refused = null;
+  drawRefused();
+}
+
+/** Ask the policy's own checks, without a change: they know the ranges, and which fields go together. */
+async function check() {
+  const mine = checked;
+  let found = null;
+  try {
+    await put(`/policies/${encodeURIComponent(current)}?dry_run=true`, { ...edits, version: policy.version });
+  } catch (error) {
+    // Whatever else went wrong is told when the change is sent.
+    if (error instanceof Problem && [409, 422].includes(error.status)) found = { field: (error.field || "").split(/[.[]/)[0], words: refusalWords(error) };
+  }
+  if (mine !== checked) return;
+  refused = found;
+  drawRefused();
+  drawPreview();
+}
+
+/** The field is named by where it stands. @param {Problem} error */
+function refusalWords(error) {
+  const said = String(error.document.detail || error.message);
+  return error.field && said.startsWith(`${error.field}: `) ? said.slice(error.field.length + 2) : said;
+}
+
+function drawRefused() {
+  for (const { f, input, hint } of inputs.values()) {
+    const mine = refused?.field === f.name;
+    setAttr(input, "aria-invalid", mine ? "true" : null);
+    hint.hidden = !mine;
+    setText(hint, mine && refused ? refused.words : "");
+  }
 }
 
 const reason = reasonField("why this is changed");
@@ -138,15 +185,30 @@ function drawPreview() {
   const n = Object.keys(edits).length;
   preview.hidden = n === 0;
   if (!n) return;
-  const q = live.frame?.queues.find((x) => x.name === current);
-  const rows = Object.entries(edits).map(([name, next]) => { const { f } = inputs.get(name); return h("tr", {}, h("td", {}, h("code", { class: "mono ink" }, name)), h("td", {}, valueWords(f, policy[name])), h("td", { class: "ink" }, valueWords(f, next)), h("td", {}, effectWords(f, next, q))); });
+  effects = new Map();
+  const rows = Object.entries(edits).map(([name, next]) => {
+    const { f } = inputs.get(name);
+    const effect = h("td", {});
+    effects.set(name, effect);
+    return h("tr", {}, h("td", {}, h("code", { class: "mono ink" }, name)), h("td", {}, valueWords(f, policy[name])), h("td", { class: "ink" }, valueWords(f, next)), effect);
+  });
+  drawEffects();
+  const not = refused ? `${refused.field}: ${refused.words}` : "";
   const focused = document.activeElement === reason;
   preview.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["field", "before", "after", "at this moment"].map((t) => h("th", {}, t)))), h("tbody", {}, rows))),
-    h("div", { class: "acts" }, reason, h("button", { type: "button", class: "main", onclick: save }, `Change ${plural(n, "field")} of ${current}`), h("button", { type: "button", onclick: () => { edits = {}; draw(); } }, "Leave as it is")), fault);
+    h("div", { class: "acts" }, reason, h("button", { type: "button", class: "main", "aria-disabled": not ? "true" : null, title: not || null, onclick: save }, `Change ${plural(n, "field")} of ${current}`), h("button", { type: "button", onclick: () => { edits = {}; refused = null; draw(); } }, "Leave as it is")),
+    not && !inputs.has(refused?.field) ? h("p", { class: "fault" }, not) : "", fault);
   if (focused) reason.focus();
 }
 
+/** What each change would mean at this moment, or why it cannot be made. */
+function drawEffects() {
+  const q = live.frame?.queues.find((x) => x.name === current);
+  for (const [name, cell] of effects) setText(cell, refused?.field === name ? `not possible: ${refused.words}` : effectWords(inputs.get(name).f, edits[name], q, edits));
+}
+
 async function save() {
+  if (refused) { const row = inputs.get(refused.field); if (row) row.input.focus(); else tell(`${refused.field}: ${refused.words}`); return; }
   if (!reason.value.trim()) { tell("A reason is needed: it is kept with the version."); reason.focus(); return; }
   try {
     await put(`/policies/${encodeURIComponent(current)}`, { ...edits, reason: reason.value.trim(), version: policy.version });
@@ -154,7 +216,8 @@ async function save() {
     say("Policy changed.");
     await open(current);
   } catch (error) {
-    if (error instanceof Problem && error.field && inputs.has(error.field)) { const { input } = inputs.get(error.field); setAttr(input, "aria-invalid", "true"); input.focus(); }
+    const field = error instanceof Problem && error.field ? error.field.split(/[.[]/)[0] : "";
+    if (inputs.has(field)) { refused = { field, words: refusalWords(/** @type {Problem} */ (error)) }; drawRefused(); drawEffects(); inputs.get(field).input.focus(); }
     tell(/** @type {Error} */ (error).message);
   }
 }
@@ -173,6 +236,6 @@ function move(step) {
 
 bind({ keys: "J", label: "Next queue", group: "Policies", run: () => move(1) });
 bind({ keys: "K", label: "Queue before", group: "Policies", run: () => move(-1) });
-startPage({ search: () => /** @type {HTMLElement|null} */ (detail.querySelector("input, select"))?.focus(), draw: () => { if (names.length) drawNav(); } });
+startPage({ search: () => /** @type {HTMLElement|null} */ (detail.querySelector("input, select"))?.focus(), draw: () => { if (names.length) { drawNav(); drawEffects(); } } });
 window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });
 load();

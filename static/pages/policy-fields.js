@@ -53,20 +53,43 @@ export function limitWords(l) {
   return `${count(l.limit)} in ${duration((l.window_s || 0) * 1000)} per ${l.per} (${String(l.kind || "token_bucket").replaceAll("_", " ")}${burst}${l.where === "local" ? ", counted in each producer" : ""})`;
 }
 
-/** What a changed bound would mean at this moment. @param {Field} field @param {any} next @param {import("../js/frame.js").Queue|undefined} q */
-export function effectWords(field, next, q) {
+/** What becomes of an offer that finds the bound reached. */
+const AT_BOUND = { reject: "new offers are refused", block: "new offers wait, then are refused", drop_newest: "new offers are dropped", drop_oldest: "the oldest are dropped for new ones", coalesce: "new offers replace those of their key or are refused", sample: "a sample of new offers is kept", spill: "new offers are spilled", degrade: "new offers are degraded" };
+
+/** The mode that closes a queue, if one does; `edits` may open it or close it. @param {import("../js/frame.js").Queue} q @param {Record<string, any>} edits */
+function closedBy(q, edits) {
+  const share = edits.saturated_share ?? q.saturated_share;
+  const admits = edits.admit_while_draining ?? q.admit_while_draining;
+  return q.mode === "failed" || (q.mode === "draining" && !admits) || (q.mode === "saturated" && share === 0) ? q.mode : "";
+}
+
+/**
+ * What a changed bound would mean at this moment.
+ * @param {Field} field @param {any} next @param {import("../js/frame.js").Queue|undefined} q @param {Record<string, any>} [edits] all that would change with it
+ */
+export function effectWords(field, next, q, edits = {}) {
   if (!q) return "";
-  const share = q.mode === "saturated" && isKnown(q.saturated_share) ? q.saturated_share : 1;
-  const against = (value, form, what) => {
-    if (!isKnown(next)) return `now ${form(value)} ${what}, without a bound`;
-    const bound = next * share;
-    return isKnown(value) ? `now ${form(value)} ${what}: ${value >= bound ? "at the bound at once, new offers are refused" : `${Math.round((value / bound) * 100)}${NBSP}% of the new bound`}` : "";
+  const closed = closedBy(q, edits);
+  const share = q.mode === "saturated" && !closed ? edits.saturated_share ?? q.saturated_share ?? 1 : 1;
+  /** @param {number|null} value @param {(n: number) => string} form @param {string} what @param {number} [behind] the part that its downstream lets work */
+  const against = (value, form, what, behind = 1) => {
+    if (!isKnown(value)) return closed ? `closed by mode ${closed}` : "";
+    const said = `now ${form(value)} ${what}`;
+    if (!isKnown(next)) return closed ? `${said}: closed by mode ${closed}; otherwise without a bound` : `${said}, without a bound`;
+    const bound = Math.floor(next * behind * share);
+    const filled = value >= bound ? `at the bound at once: ${AT_BOUND[edits.on_full ?? q.on_full ?? "reject"] || "new offers find no room"}` : `${Math.round((value / bound) * 100)}${NBSP}% of ${bound < next ? `the ${form(bound)} in force of the new bound` : "the new bound"}`;
+    return `${said}: ${closed ? `closed by mode ${closed}; otherwise ${filled}` : filled}`;
   };
-  if (field.name === "max_count") return against(isKnown(q.depth) ? q.depth + (q.delayed || 0) - (q.spilled || 0) : null, count, "held");
+  if (field.name === "max_count") return against(isKnown(q.depth) ? q.depth + (q.delayed || 0) - (q.spilled || 0) : null, count, "held", q.downstream_share ?? 1);
   if (field.name === "max_bytes") return against(q.bytes, bytes, "stored");
-  if (field.name === "max_cost_ms") return against(q.cost_ms, duration, "of work waits");
+  if (field.name === "max_cost_ms") return against(q.cost_ms, duration, "of work waits", q.downstream_share ?? 1);
   if (field.name === "guard_age_s" || field.name === "age_ceiling_s" || field.name === "max_age_s") return isKnown(q.oldest_age_ms) ? `oldest now ${duration(q.oldest_age_ms)}: ${isKnown(next) && q.oldest_age_ms > next * 1000 ? "past it at once" : "within it"}` : "";
   if (field.name === "max_in_flight") return isKnown(q.in_flight) ? `now ${count(q.in_flight)} in flight` : "";
-  if (field.name === "saturated_share") return next === 0 ? "closed while saturated" : q.bounds?.count ? `up to ${count(Math.floor(q.bounds.count * next))} jobs while saturated` : "";
+  if (field.name === "saturated_share") {
+    if (next === 0) return q.mode === "saturated" ? "closes it at once" : "closed while saturated";
+    const room = q.bounds?.count ? `up to ${count(Math.floor(q.bounds.count * next))} jobs while saturated` : "";
+    return q.mode === "saturated" && q.saturated_share === 0 ? `opens it at once${room ? `: ${room}` : ""}` : room;
+  }
+  if (field.name === "admit_while_draining" && q.mode === "draining") return next ? "opens it at once" : "closes it at once";
   return "";
 }

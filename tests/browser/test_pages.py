@@ -131,6 +131,21 @@ def test_a_downstream_is_changed_where_its_limit_is_shown(room: Room) -> None:
     expect(room.page.locator("main")).to_contain_text("version 2 by operator: fewer")
 
 
+def test_a_value_that_the_policy_refuses_is_told_beside_its_field_before_it_is_sent(room: Room) -> None:
+    room.log_in()
+    room.open("/policies/bulk/")
+    field, acts = room.page.locator('[data-field="max_count"]'), room.page.locator(".preview .acts")
+    field.locator("input").fill("-3")
+    expect(field.locator(".fault")).to_contain_text("must be at least 1")
+    expect(room.page.locator(".preview tbody td").last).to_contain_text("not possible: must be at least 1")
+    expect(acts.locator("button.main")).to_have_attribute("aria-disabled", "true")
+    field.locator("input").fill("3000")
+    expect(field.locator(".fault")).to_be_hidden()
+    expect(room.page.locator(".preview tbody td").last).to_contain_text("of the new bound")
+    expect(acts.locator("button.main")).not_to_have_attribute("aria-disabled", "true")
+    assert room.stack.get("/api/v1/policies/bulk")["version"] == 1
+
+
 def test_markup_in_an_error_is_shown_as_it_is(room: Room) -> None:
     failed = room.stack.submit("drill.fail", MARKUP, queue="normal")
     wait_until(lambda: room.stack.job(failed)["status"] == "failed", within_s=60, what="the job to fail")

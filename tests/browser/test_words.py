@@ -142,3 +142,38 @@ def test_the_dialog_says_when_a_mode_will_end_and_that_an_idle_gate_drains_at_on
     )
     assert [row["text"].replace("\u00a0", " ") for row in said] == [words for _, _, words in ENDS]
     assert [row["warns"] for row in said] == [True, False, False, False]
+
+
+def test_a_changed_bound_says_what_it_would_mean_under_the_mode_as_it_is(page_with_modules: Page) -> None:
+    queue = {"depth": 24, "delayed": 0, "mode": "normal", "saturated_share": 0, "on_full": "reject"}
+    saturated = {**queue, "depth": 0, "mode": "saturated"}
+    rows: list[tuple[dict[str, Any], int, dict[str, Any], str]] = [
+        (queue, 3000, {}, "now 24 held: 1 % of the new bound"),
+        (queue, 5, {}, "now 24 held: at the bound at once: new offers are refused"),
+        (queue, 5, {"on_full": "spill"}, "now 24 held: at the bound at once: new offers are spilled"),
+        (
+            saturated,
+            3000,
+            {},
+            "now 0 held: closed by mode saturated; otherwise 0 % of the new bound",
+        ),
+        (
+            {**saturated, "mode": "draining"},
+            3000,
+            {},
+            "now 0 held: closed by mode draining; otherwise 0 % of the new bound",
+        ),
+        (
+            {**saturated, "depth": 30},
+            3000,
+            {"saturated_share": 0.1},
+            "now 30 held: 10 % of the 300 in force of the new bound",
+        ),
+    ]
+    said = page_with_modules.evaluate(
+        "(rows) => import('/static/pages/policy-fields.js')"
+        ".then(({ effectWords }) => rows.map(([q, next, edits]) =>"
+        " effectWords({ name: 'max_count' }, next, q, edits)))",
+        [[q, next_, edits] for q, next_, edits, _ in rows],
+    )
+    assert [text.replace("\u00a0", " ") for text in said] == [words for _, _, _, words in rows]

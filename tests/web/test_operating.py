@@ -137,9 +137,18 @@ def test_a_policy_changes_by_version_and_is_published(api, gate):
     ],
 )
 def test_a_policy_that_cannot_hold_is_refused(api, gate, body, field):
-    answer = api.put("/policies/bulk", body)
-    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    for query in ("", "?dry_run=true"):
+        answer = api.put(f"/policies/bulk{query}", body)
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
     assert gate.read_policies()["bulk"]["version"] == 1
+
+
+def test_a_dry_run_says_what_would_stand_and_changes_nothing(api, gate):
+    answer = api.put("/policies/bulk?dry_run=true", {"max_count": 9, "version": 1})
+    assert (answer.status_code, answer.json()["max_count"]) == (200, 9)
+    assert api.put("/policies/bulk?dry_run=true", {"max_count": 9, "version": 7}).status_code == 409
+    assert gate.read_policies()["bulk"]["version"] == 1
+    assert PolicyVersion.objects.filter(queue="bulk").count() == 1
 
 
 def test_only_an_admin_makes_a_queue(api, admin_api, gate):

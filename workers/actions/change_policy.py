@@ -29,37 +29,8 @@ def execute(
     expected_version: int | None = None,
 ) -> Result:
     require_role(actor, "operator", VERB, target=queue, reason=reason)
-    try:
-        check_queue_name(queue)
-    except PolicyError as fault:
-        raise NotPossible("invalid", str(fault), field=fault.field) from fault
-    newest = newest_version(queue)
-    if newest is None and not actor.may("admin"):
-        known = tell_known(queue, newest_versions())
-        raise NotPossible(
-            "unknown_queue",
-            f"There is no queue {queue!r} ({known}); an admin may make one.",
-            field="queue",
-            status=404,
-        )
-    if expected_version is not None and expected_version != (newest.version if newest else 0):
-        raise NotPossible(
-            "version",
-            f"The policy is at version {newest.version if newest else 0} by now; read it again.",
-            field="version",
-            status=409,
-        )
-    base = parse_policy(newest.fields) if newest else Policy()
-    try:
-        policy = parse_policy(changes, base=base)
-        _check_degrade_queue(queue, policy)
-    except PolicyError as fault:
-        raise NotPossible("invalid", str(fault), field=fault.field) from fault
+    newest, base, policy = _read_change(actor, queue, changes, expected_version)
     fields = policy.as_fields()
-    if fields["downstream"] not in (None, base.downstream) and fields["downstream"] not in standing():
-        raise NotPossible(
-            "invalid", f"There is no downstream {fields['downstream']!r}; make it first.", field="downstream"
-        )
     before = base.as_fields()
     changed = {name: value for name, value in fields.items() if before[name] != value}
     if newest is not None and not changed:
@@ -91,6 +62,51 @@ def execute(
         )
         raise
     return Result(VERB, queue, {"queue": queue, "version": version, "fields": fields, "changed": changed})
+
+
+def check(
+    actor: Actor, *, queue: str, changes: Mapping[str, Any], expected_version: int | None = None
+) -> dict[str, Any]:
+    """What `execute` would refuse, refused without a change; else the fields as they would stand."""
+    require_role(actor, "operator", VERB, target=queue, reason="")
+    return _read_change(actor, queue, changes, expected_version)[2].as_fields()
+
+
+def _read_change(
+    actor: Actor, queue: str, changes: Mapping[str, Any], expected_version: int | None
+) -> tuple[PolicyVersion | None, Policy, Policy]:
+    """The version in force, its policy, and the policy that the changes make of it."""
+    try:
+        check_queue_name(queue)
+    except PolicyError as fault:
+        raise NotPossible("invalid", str(fault), field=fault.field) from fault
+    newest = newest_version(queue)
+    if newest is None and not actor.may("admin"):
+        known = tell_known(queue, newest_versions())
+        raise NotPossible(
+            "unknown_queue",
+            f"There is no queue {queue!r} ({known}); an admin may make one.",
+            field="queue",
+            status=404,
+        )
+    if expected_version is not None and expected_version != (newest.version if newest else 0):
+        raise NotPossible(
+            "version",
+            f"The policy is at version {newest.version if newest else 0} by now; read it again.",
+            field="version",
+            status=409,
+        )
+    base = parse_policy(newest.fields) if newest else Policy()
+    try:
+        policy = parse_policy(changes, base=base)
+        _check_degrade_queue(queue, policy)
+    except PolicyError as fault:
+        raise NotPossible("invalid", str(fault), field=fault.field) from fault
+    if policy.downstream not in (None, base.downstream) and policy.downstream not in standing():
+        raise NotPossible(
+            "invalid", f"There is no downstream {policy.downstream!r}; make it first.", field="downstream"
+        )
+    return newest, base, policy
 
 
 def _check_degrade_queue(queue: str, policy: Policy) -> None:

@@ -206,7 +206,8 @@ def _number(*, low: float, high: float = 1e15, whole: bool = False, open_low: bo
             raise PolicyError(name, f"must be a whole number, not {_shown(value)}")
         if value > high or value < low or (open_low and value == low):
             least = f"more than {low:g}" if open_low else f"at least {low:g}"
-            raise PolicyError(name, f"must be {least} and at most {high:g}, not {_shown(value)}")
+            most = f"{high:,.0f}" if high == int(high) else f"{high:g}"
+            raise PolicyError(name, f"must be {least} and at most {most}, not {_shown(value)}")
         return int(value) if whole else float(value)
 
     return read
