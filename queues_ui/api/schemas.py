@@ -33,15 +33,20 @@ class Strict(Schema):
     def _refuse_unknown(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        known = ", ".join(cls.model_fields)
-        fault = PydanticCustomError(
-            "unknown_field", "There is no such field; the fields are {known}", {"known": known}
-        )
         few = islice((name for name in value if name not in cls.model_fields), MOST_UNKNOWN)
-        faults = [InitErrorDetails(type=fault, loc=(name,), input=None) for name in few]
+        # What the fields are is said once.
+        faults = [
+            InitErrorDetails(type=cls._fault_with(place == 0), loc=(name,), input=None)
+            for place, name in enumerate(few)
+        ]
         if faults:
             raise ValidationError.from_exception_data(cls.__name__, faults)
         return value
+
+    @classmethod
+    def _fault_with(cls, fields: bool) -> PydanticCustomError:
+        known = f"; the fields are {', '.join(cls.model_fields)}" if fields else ""
+        return PydanticCustomError("unknown_field", "There is no such field{known}", {"known": known})
 
 
 class Job(Strict):

@@ -102,6 +102,12 @@ def test_a_fault_is_told_with_what_would_do(api, path, body, said):
     assert said in answer.json()["detail"]
 
 
+def test_a_body_of_unknown_names_gets_a_short_answer(api):
+    answer = api.post("/jobs", {str(number): 1 for number in range(5_000)})
+    assert (answer.status_code, len(answer.json()["errors"])) == (422, 10)
+    assert len(answer.content) < 2_000
+
+
 def test_a_key_is_told_of_no_task_or_queue_that_is_not_its_own(key_for):
     key = key_for("submit", tasks=["drill.e*"], queues=["b*"])
     assert "(known: bulk)" in key.post("/jobs", {**ECHO, "queue": "bulks"}).json()["detail"]
