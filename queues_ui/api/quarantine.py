@@ -22,6 +22,8 @@ from ..access.door import Scope
 from ..queries.engine import open_gate
 from ..queries.held import EVERY_STATE, MOST_FOUND, search_through, show_causes, sum_up
 from ..queries.known_queues import has_policy, known_queues
+from ..queries.reach import reach_gate
+from ..queries.replays import batch_outcomes, earlier_outcomes
 from .paging import MOST, page_by_time, page_document, page_of
 from .problems import Problem, unknown_queue
 from .schemas import BatchChange, Choice, ProblemDocument, ReplayChoice
@@ -118,6 +120,24 @@ def discard_jobs(request: HttpRequest, choice: Choice) -> dict[str, Any]:
     ).data
 
 
+@router.get("/quarantine/replays", auth=Scope("read"), response={200: dict, **FAULTS})
+def earlier_replays(
+    request: HttpRequest, fingerprint: str | None = None, task: str | None = None
+) -> dict[str, Any]:
+    """How the newest 50 replays of a cause, and of a task, came out: what the next ones may be judged by.
+
+    Each is null where it was not asked for; `unknown` are replays whose record is gone.
+    """
+    asked = {"cause": {"fingerprint": fingerprint}, "task": {"task": task}}
+    with reach_gate() as store:
+        return {
+            name: earlier_outcomes(store, _seen_by(request.auth, QuarantinedJob.objects.filter(**wanted)))
+            if all(wanted.values())
+            else None
+            for name, wanted in asked.items()
+        }
+
+
 @router.get("/quarantine/{operation_id}", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_held(request: HttpRequest, operation_id: str) -> dict[str, Any]:
     job = _seen_by(request.auth, QuarantinedJob.objects.filter(op_id=operation_id)).first()
@@ -154,6 +174,7 @@ def list_batches(request: HttpRequest, before: int | None = None, limit: int | N
 
 @router.get("/batches/{batch_id}", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
+    """`done` are re-admitted; how those ended since, as far as it is known, is in `outcomes`."""
     batch = ReplayBatch.objects.filter(pk=batch_id).first()
     if batch is None:
         raise Problem(404, "unknown", "There is no such batch.")
@@ -170,7 +191,7 @@ def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
         for item in items[:200]
         if request.auth.sees(item.job.tenant)
     ]
-    return {**show_batch(batch), "items": shown}
+    return {**show_batch(batch), **batch_outcomes(batch), "items": shown}
 
 
 @router.put("/batches/{batch_id}", auth=Scope("operate"), response={200: dict, **FAULTS})

@@ -8,7 +8,8 @@ import { shape } from "../js/shapes.js";
 import { copy } from "../js/setup.js";
 import { bytes, clock, count, duration, isKnown, plural, wait } from "../js/units.js";
 import { at, choice, currentItem, facts, field, part, reading, setItem, startPage } from "./page.js";
-import { redactedArguments, revealButton, revealed } from "./reveal.js";
+import { replayedAs } from "./replayed.js";
+import { hasMore, redactedArguments, revealButton, revealed } from "./reveal.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
 
 const RECENT = "sluicegate.jobs";
@@ -62,24 +63,30 @@ function follow(job) {
   }, 1000);
 }
 
+/** Where a job stands that came to quarantine. */
+const QUARANTINE_SAID = { held: "held in quarantine", replaying: "being replayed from quarantine", replayed: "replayed from quarantine", discarded: "discarded from quarantine", deleted: "what it carried was deleted" };
+
 /** @param {any} job */
 function draw(job) {
   const settled = SETTLED.includes(job.status);
   const why = settled ? `already ${job.status}` : may("operator") ? "" : "viewers may look; an operator may cancel";
+  const kept = job.args_text || !settled || job.quarantined;
+  // Where nothing is kept, or nothing was redacted, there is nothing to reveal.
+  const reveal = hasMore(kept, job) || held?.operation_id === job.operation_id ? revealNode(job) : null;
   const span = wholeSpan(job.times);
   const link = (id) => h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(id)}/`, onclick: (event) => { event.preventDefault(); open(id); } }, id);
   const phase = job.phase && !settled ? `, ${job.phase}${isKnown(job.due_at_ms) ? ` until ${clock(job.due_at_ms)}` : ""}` : "";
   shown.replaceChildren(
     h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, job.task || "task unknown"), h("span", { class: "mono" }, job.operation_id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(job.operation_id) }, h("kbd", {}, "C"), "copy")),
-      h("div", { class: "acts", "data-status": job.status }, shape(SHAPES[job.status] || "dashed"), h("b", {}, `${job.status}${phase}`), job.cancel_requested && !settled ? h("span", { class: "quiet" }, "cancel requested") : null, job.quarantined ? h("a", { class: "link", href: `/quarantine/${encodeURIComponent(job.operation_id)}/` }, "held in quarantine") : null),
+      h("div", { class: "acts", "data-status": job.status }, shape(SHAPES[job.status] || "dashed"), h("b", {}, `${job.status}${phase}`), job.cancel_requested && !settled ? h("span", { class: "quiet" }, "cancel requested") : null, job.quarantined || job.quarantine ? h("a", { class: "link", href: `/quarantine/${encodeURIComponent(job.operation_id)}/` }, QUARANTINE_SAID[job.quarantine] || `came to quarantine; where it stands is unknown: ${job.unknown?.quarantine || "not told"}`) : null),
       h("div", { class: "joined" }, h("button", { type: "button", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askCancel(job); } }, "Cancel this job"))),
     why && !settled ? h("p", { class: "why part" }, why) : "",
     part("Six times", span === null ? "" : `${span < 1000 ? wait(span) : duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
     h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["class", job.payload_class], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
-      ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["degraded from", job.degraded_from ? `${job.degraded_from.task} in ${job.degraded_from.queue}, which was full (${job.degraded_from.reason})` : null], ["dropped", job.refused_by ? `its queue was full (${job.refused_by}) and drops what has no room` : null], ["superseded by", job.superseded_by ? link(job.superseded_by) : null], ["ordering key", job.ordering_key || null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? link(job.replayed_as) : null]])),
-      part("Arguments", "as their class allows", redactedArguments(job.args_text, job.unknown?.args_text || "none"), revealNode(job)),
-      job.error ? part("Error", null, h("p", { class: "mono ink" }, h("b", {}, job.error.type), `: ${job.error.message || ""}`), h("br"), job.error.traceback ? h("pre", { class: "trace" }, job.error.traceback) : null)
-        : part("Result", null, job.status === "succeeded" ? (job.unknown?.result ? h("p", { class: "quiet" }, job.unknown.result) : h("pre", { class: "ink" }, JSON.stringify(job.result, null, 1))) : h("p", { class: "quiet" }, settled ? "none" : "not done yet"))));
+      ["deadline", isKnown(job.deadline_at_ms) ? at(job.deadline_at_ms) : "none"], ["tags", (job.tags || []).join(", ") || null], ["trace", job.traceparent ? h("span", { class: "mono" }, job.traceparent) : null], ["degraded from", job.degraded_from ? `${job.degraded_from.task} in ${job.degraded_from.queue}, which was full (${job.degraded_from.reason})` : null], ["dropped", job.refused_by ? `its queue was full (${job.refused_by}) and drops what has no room` : null], ["superseded by", job.superseded_by ? link(job.superseded_by) : null], ["ordering key", job.ordering_key || null], ["replay of", job.replay_of ? link(job.replay_of) : null], ["replayed as", job.replayed_as ? replayedAs(job.replayed_as, link(job.replayed_as)) : null]])),
+      part("Arguments", "as their class allows", redactedArguments(job.args_text, job.unknown?.args_text || "none"), kept ? reveal : null),
+      job.error ? part("Error", null, h("p", { class: "mono ink" }, h("b", {}, job.error.type), `: ${job.error.message || ""}`), h("br"), job.error.traceback ? h("pre", { class: "trace" }, job.error.traceback) : null, kept ? null : reveal)
+        : part("Result", null, job.status === "succeeded" ? (job.unknown?.result ? h("p", { class: "quiet" }, job.unknown.result) : h("pre", { class: "ink" }, JSON.stringify(job.result, null, 1))) : h("p", { class: "quiet" }, settled ? "none" : "not done yet"), kept ? null : reveal)));
 }
 
 /** What was revealed stays while this job is looked at. @param {any} job */

@@ -1,11 +1,12 @@
 // What will happen if these are replayed or discarded? The confirmation, with exact counts and the model's effect.
-import { post } from "../js/api.js";
+import { get, post, query } from "../js/api.js";
 import { ask, reasonField, segments } from "../js/dialog.js";
 import { h, swap } from "../js/dom.js";
 import { live } from "../js/live.js";
 import { shape } from "../js/shapes.js";
 import { forecastWords } from "../js/states.js";
-import { DASH, NBSP, clock, count, isKnown, percent, plural, roughly } from "../js/units.js";
+import { DASH, clock, count, isKnown, plural, roughly } from "../js/units.js";
+import { failAgain } from "./replayed.js";
 
 /** @typedef {{ids?: string[], filter?: any, count: number, jobs: any[]|null}} Choice */
 const RATES = [1, 5, 20, 100];
@@ -21,6 +22,13 @@ export function askReplay(choice, about) {
   const places = [...new Set((choice.jobs || []).map((j) => j.queue))];
   const place = places.length === 1 ? places[0] : "their queues";
   const going = () => choice.count - (state.override ? 0 : passed.length);
+  // What is known of replays is known by cause: of several at once nothing is said.
+  const causes = choice.jobs ? [...new Set(choice.jobs.map((j) => j.fingerprint || ""))] : [choice.filter?.fingerprint || ""];
+  const tasks = [...new Set((choice.jobs || []).map((j) => j.task || ""))];
+  const task = tasks.length === 1 ? tasks[0] : "";
+  const cause1 = causes.length === 1 ? causes[0] : "";
+  /** @type {any} */ let known = null;
+  let unasked = cause1 || task ? READING : choice.jobs ? `${plural(causes.length, "cause")} of ${plural(tasks.length, "task")} at once: choose one to see how its replays ended` : "all causes at once: choose one to see how its replays ended";
   const model = h("tbody");
   const pace = h("span", { class: "quiet" });
   const over = /** @type {HTMLInputElement} */ (h("input", { type: "checkbox" }));
@@ -54,7 +62,7 @@ export function askReplay(choice, about) {
     ],
     verb: `Replay ${plural(going(), "job")}`,
     note: `count taken at ${clock(now)}, checked again on replay`,
-    extra: choice.count > 1 && first ? [{ label: "Try 1 first", key: "1", run: async () => { const batch = await post("/quarantine/replay", { ids: [first], rate_per_s: state.rate, override_expired: state.override, reason: reason.value.trim() || "one first" }); about.onBatch(batch); return "One replayed first."; } }] : [],
+    extra: choice.count > 1 && first ? [{ label: "Try 1 first", key: "1", run: async () => { const batch = await post("/quarantine/replay", { ids: [first], rate_per_s: state.rate, override_expired: state.override, reason: reason.value.trim() || "one first" }); about.onBatch(batch); return "Replay of 1 job started."; } }] : [],
     canAct: () => (reason.value.trim() ? "" : "A reason is needed: what is different now?"),
     act: send({}),
   });
@@ -69,20 +77,23 @@ export function askReplay(choice, about) {
     const heading = dialog.dialog.querySelector("h2");
     if (heading) heading.textContent = title();
     const q = live.frame?.queues.find((x) => x.name === places[0]);
-    const failing = about.detail?.recent?.all > 4 && about.detail.queue === places[0] ? about.detail.failing : null;
     const drain = q ? forecastWords(q).head : "several queues";
     const grows = q?.drain?.state === "growing" || q?.drain?.state === "stalled";
     const busy = q?.drain?.state === "draining" && isKnown(q.drain.seconds) ? q.drain.seconds : 0;
     const modeled = (text) => h("span", { class: "modeled" }, text);
-    swap(model, JSON.stringify([n, state.rate, drain, Math.round(busy), failing, grows]), () => [
-      grows ? row("replay done in", DASH, DASH, `${place} is ${q?.drain?.state}: no slot is free for it before that ends`)
-        : row("replay done in", DASH, modeled(roughly((n / state.rate + busy) * 1000)), `${count(n)} at ${state.rate}/s${busy > 2 ? `, after ${place}'s backlog` : ""}`),
+    const again = known ? failAgain(known, n, task) : { said: "unknown", modeled: false, warns: false, why: unasked };
+    swap(model, JSON.stringify([n, state.rate, drain, Math.round(busy), again, grows]), () => [
+      grows ? row("re-admitted in", DASH, DASH, `${place} is ${q?.drain?.state}: no slot is free for it before that ends`)
+        : row("re-admitted in", DASH, modeled(roughly((n / state.rate + busy) * 1000)), `${count(n)} at ${state.rate}/s${busy > 2 ? `, after ${place}'s backlog` : ""}`),
       row(places.length === 1 ? place : "live work", drain, drain, "a replay never takes a place from live work"),
-      failing === null ? row("likely to fail again", DASH, DASH, "too few runs in the last 5 min to say") : row("likely to fail again", DASH, modeled(`${count(Math.round(failing * n))} of ${count(n)}`), failing > 0.2 ? h("span", { class: "tone-guard-text acts" }, shape("triangle"), `${percent(failing)} of the queue's runs failed in the last 5${NBSP}min`) : `${percent(failing)} of the queue's runs failed in the last 5${NBSP}min`),
+      row("likely to fail again", DASH, again.modeled ? modeled(again.said) : again.said, again.warns ? h("span", { class: "tone-guard-text acts" }, shape("triangle"), again.why) : again.why),
     ]);
   }
   draw();
+  if (unasked === READING) get(`/quarantine/replays${query({ fingerprint: cause1, task })}`).then((data) => { known = data; draw(); }, (error) => { unasked = error.message; draw(); });
 }
+
+const READING = "reading what became of earlier replays";
 
 /** @param {string} name @param {any} without @param {any} withReplay @param {any} why */
 function row(name, without, withReplay, why) {

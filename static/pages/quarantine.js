@@ -5,16 +5,20 @@ import { $, h, setAttr, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { say } from "../js/say.js";
+import { shape } from "../js/shapes.js";
 import { copy } from "../js/setup.js";
 import { trendWord } from "../js/side.js";
 import { NBSP, bytes, clock, count, duration, isKnown, plural, utc, wait } from "../js/units.js";
 import { askDiscard, askReplay } from "./quarantine-ask.js";
 import { afterTyping, at, currentItem, facts, hashFields, part, reading, setHash, setItem, startPage } from "./page.js";
-import { redactedArguments, revealButton, revealed } from "./reveal.js";
+import { outcomeWords, replayedAs } from "./replayed.js";
+import { hasMore, redactedArguments, revealButton, revealed } from "./reveal.js";
 import { sixTimes, wholeSpan } from "./sixtimes.js";
 
 const PAGE = 100;
 const REREAD_MS = 5000;
+/** So long after its end a batch is shown to who opens the page. */
+const NEWS_MS = 15 * 60e3;
 
 /** @type {{cause: string, search: string, queue: string, state: string}} */
 const filter = { cause: "", search: "", queue: "", state: "held", ...hashFields() };
@@ -185,6 +189,9 @@ function stateOf(id) {
   return jobs.find((j) => j.id === id)?.state || "";
 }
 
+/** A replay is done when the job is admitted again; how it ends is another matter. */
+const ITEM_SAID = { done: "re-admitted", failed: "could not be re-admitted", skipped: "left out", pending: "waits for its turn" };
+const LEFT = { replaying: "being replayed", replayed: "replayed, not held any more", discarded: "discarded, not held any more", deleted: "what it carried was deleted" };
 const acts = h("div", { class: "joined" });
 
 function drawActs() {
@@ -204,18 +211,18 @@ function drawDetail() {
   const d = detail;
   const span = wholeSpan(d.times);
   detailNode.replaceChildren(
-    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(d.id) }, h("kbd", {}, "C"), "copy")), acts),
+    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(d.id) }, h("kbd", {}, "C"), "copy")), LEFT[d.state] ? h("div", { class: "acts", "data-left": d.state }, shape(d.state === "replaying" ? "dashed" : "slash"), h("b", {}, LEFT[d.state])) : null, acts),
     part("Six times", span === null ? "" : `from offered to committed (into quarantine) ${span < 1000 ? wait(span) : duration(span)}; not to scale`, h("div", { class: "scrollx" }, sixTimes(d.times || {}, d.attempts > 1 ? `${count(d.attempts)} attempts,` : "ran"))),
     h("div", { class: "detail-cols" },
       h("div", {},
         part("Error", reasonWord(d.reason), h("p", { class: "mono ink" }, h("b", {}, d.error_type || "no type"), d.message ? `: ${d.message}` : ""), h("br"), trace(d.traceback)),
         part("Is it over?", `this cause and its task first, then all runs of queue ${d.queue} a minute, last hour; failed part outlined`, taskNode(d), overNode(d))),
       h("div", {},
-        part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, redactedArguments(d.args_text, d.payload?.gone || "not readable as text"), revealNode(d)),
+        part("Arguments", `${bytes(d.payload?.bytes)} stored; text only, never executed to be shown`, redactedArguments(d.args_text, d.payload?.gone || "not readable as text"), hasMore(d.payload?.bytes ? d.args_text || "held" : "", d) ? revealNode(d) : null),
         part("Facts", null, facts([["state", d.state], ["queue", d.queue], ["tenant", d.tenant], ["class", d.payload_class], ["tags", (d.tags || []).join(", ") || null], ["attempts", `${count(d.attempts)}, ${plural(d.deliveries, "delivery", "deliveries")}`], ["quarantined", at(d.quarantined_at_ms)],
           ["replay until", d.replay_until_at_ms ? h("span", {}, at(d.replay_until_at_ms), d.replay_until_at_ms < live.now() ? " (passed)" : ` (in ${duration(d.replay_until_at_ms - live.now())})`) : "no limit"], ["last holder", d.worker ? `${d.worker}, epoch ${d.epoch}` : "none"], ["cause", h("span", { class: "mono" }, d.fingerprint)]])),
-        part("Lineage", null, facts([["replay of", d.replay_of ? jobLink(d.replay_of) : "none"], ["replayed as", d.replayed_as ? jobLink(d.replayed_as) : "none"],
-          ...(d.history || []).map((e) => [e.verb, h("span", {}, `${e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
+        part("Lineage", null, facts([["replay of", d.replay_of ? jobLink(d.replay_of) : "none"], ["replayed as", d.replayed_as ? replayedAs(d.replayed_as, jobLink(d.replayed_as)) : "none"],
+          ...(d.history || []).map((e) => [e.verb, h("span", {}, `${(e.verb === "replay" && ITEM_SAID[e.state]) || e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
   drawActs();
 }
 
@@ -282,8 +289,6 @@ function overNode(d) {
     const recent = bins.slice(-5);
     const failed = Math.round(recent.reduce((n, b) => n + b[1], 0));
     const all = Math.round(recent.reduce((n, b) => n + b[0] + b[1], 0));
-    d.failing = all > 0 ? failed / all : null;
-    d.recent = { failed, all };
     const bars = h("div", { class: "overbars", role: "img", "aria-label": `${failed} of ${all} failed in the last 5 minutes` }, bins.map((b) => {
       const bar = h("i", {}, b[1] > 0 ? h("u", { class: "hatch" }) : null);
       bar.style.height = `${((b[0] + b[1]) / top) * 100}%`;
@@ -344,29 +349,78 @@ function drawBatch() {
     drawBatch();
   };
   const left = batch.total - gone;
+  const isReplay = batch.verb === "replay";
+  const how = isReplay ? [`${count(batch.done)} of ${plural(batch.total, "job")} re-admitted`, batch.failed ? `${count(batch.failed)} could not be` : ""] : [`${count(batch.done)} of ${plural(batch.total, "job")}`, batch.failed ? `${count(batch.failed)} failed` : ""];
+  const told = [...how, batch.skipped ? `${count(batch.skipped)} left out` : ""].filter(Boolean).join(", ");
   swap(batchNode, JSON.stringify(batch), () => [
-    h("b", {}, batch.verb === "replay" ? (running ? (batch.state === "paused" ? "Replay paused" : "Replaying") : "Replayed") : "Discarded"),
-    h("span", { class: "ink" }, `${count(batch.done)} of ${plural(batch.total, "job")}${batch.failed ? `, ${count(batch.failed)} failed` : ""}${batch.skipped ? `, ${count(batch.skipped)} left out` : ""}`),
+    h("b", {}, isReplay ? (running ? (batch.state === "paused" ? "Replay paused" : "Replaying") : batch.state === "stopped" ? "Replay stopped" : "Replay ended") : "Discarded"),
+    h("span", { class: "ink" }, told),
     batchBar.node,
+    outcomeNode(),
     h("span", { class: "quiet" }, running && batch.rate_per_s ? `${count(left)} left at ${batch.rate_per_s}/s, by ${batch.by}${batch.note ? `; ${batch.note}` : ""}` : `by ${batch.by}${batch.note ? `; ${batch.note}` : ""}${batch.finished_at_ms ? `, ended ${clock(batch.finished_at_ms)}` : ""}`),
     running && may("operator") ? h("div", { class: "joined small" }, batch.state === "paused" ? h("button", { type: "button", onclick: set("running") }, "Resume") : h("button", { type: "button", onclick: set("paused") }, "Pause"), h("button", { type: "button", onclick: set("stopped") }, `Stop, keep ${count(left)} here`)) : null,
-    !running ? h("button", { type: "button", class: "plain", onclick: () => { batch = null; drawBatch(); } }, "close") : null]);
+    !running ? h("button", { type: "button", class: "plain", onclick: () => { setClosed(batch.id); batch = null; drawBatch(); } }, "close") : null]);
   batchNode.dataset.state = batch.state;
 }
 
+/** Re-admitted is not succeeded: how the new operations ended, as far as it is known. */
+function outcomeNode() {
+  const o = batch.outcomes;
+  if (batch.verb !== "replay" || !batch.done) return null;
+  if (!o) return h("span", { class: "quiet", "data-outcomes": true }, `how they ended is unknown${batch.unknown?.outcomes ? `: ${batch.unknown.outcomes}` : ""}`);
+  const whole = o.of < batch.done ? `of the newest ${count(o.of)} ` : "of them ";
+  return h("span", { class: "acts ink", "data-outcomes": true }, o.failed ? shape("triangle") : null, `${whole}${outcomeWords(o)}`);
+}
+
+function isRunning() {
+  return ["running", "paused"].includes(batch.state);
+}
+
+/** A batch that was closed here is not shown again on the next look at this page. @param {string} id */
+function setClosed(id) {
+  try { sessionStorage.setItem("sluicegate.batch.closed", id); } catch { /* it comes again */ }
+}
+
+function closed() {
+  try { return sessionStorage.getItem("sluicegate.batch.closed"); } catch { return null; }
+}
+
+let ticks = 0;
+
+/** Each second while it runs, each third while what it re-admitted has not ended. */
 async function pollBatch() {
-  if (!batch || !["running", "paused"].includes(batch.state)) return;
+  ticks += 1;
+  if (!batch || document.hidden) return;
+  const ran = isRunning();
+  const open = batch.outcomes ? batch.outcomes.open : batch.verb === "replay" && batch.done;
+  if (!ran && !(open && ticks % 3 === 0)) return;
   try {
     const next = await get(`/batches/${batch.id}`);
-    const ended = !["running", "paused"].includes(next.state);
+    if (batch?.id !== next.id) return;
     batch = next;
     drawBatch();
-    if (ended) {
-      say(`${batch.verb === "replay" ? "Replay" : "Discard"} ended: ${batch.done} of ${batch.total} done, ${batch.failed} failed, ${batch.skipped} left out.`);
+    const o = batch.outcomes;
+    const ends = o && o.of && !o.open ? ` Of them ${outcomeWords(o)}.` : "";
+    if (ran && !isRunning()) {
+      say(batch.verb === "replay" ? `Replay ended: ${batch.done} of ${batch.total} re-admitted, ${batch.failed} could not be, ${batch.skipped} left out.${ends || (batch.done ? " How they end is shown here." : "")}` : `Discard ended: ${batch.done} of ${batch.total} done, ${batch.failed} failed, ${batch.skipped} left out.`);
+      detail = null;
+      refresh(true);
+    } else if (!ran && open && ends) {
+      say(`Every replayed job has ended.${ends}`);
       detail = null;
       refresh(true);
     }
   } catch { /* the next second asks again */ }
+}
+
+/** What runs, or ended so lately that how its jobs fared is still news. */
+async function findBatch() {
+  const newest = (await get("/batches?limit=1")).batches?.[0];
+  if (!newest || newest.id === closed()) return;
+  const lately = newest.verb === "replay" && isKnown(newest.finished_at_ms) && live.now() - newest.finished_at_ms < NEWS_MS;
+  if (!["running", "paused"].includes(newest.state) && !lately) return;
+  batch = await get(`/batches/${newest.id}`);
+  drawBatch();
 }
 
 /** All that match, page by page, as one file. @param {"csv"|"json"} form */
@@ -427,7 +481,7 @@ startPage({
   },
 });
 refresh();
-get("/batches?limit=1").then((data) => { const newest = data.batches?.[0]; if (newest && ["running", "paused"].includes(newest.state)) { batch = newest; drawBatch(); } }, () => {});
+findBatch().catch(() => {});
 setInterval(pollBatch, 1000);
 setInterval(() => { if (!document.hidden && !document.querySelector("dialog[open]")) refresh(true); }, REREAD_MS * 3);
 window.addEventListener("popstate", () => { current = currentItem(); if (shown) { drawJobs(); showDetail(); } });

@@ -6,6 +6,11 @@ import { bytes } from "../js/units.js";
 
 /** @typedef {{id: string, payload_class: string, revealed_to: "operator"|"admin", task?: string}} Job */
 
+/** Would a reveal show more than the page does? `kept` is said of arguments that are still stored. @param {any} kept @param {any} job */
+export function hasMore(kept, job) {
+  return Boolean(kept) || JSON.stringify([job.result, job.error, job.message, job.unknown?.result]).includes("redacted");
+}
+
 /** The button, or why there is none. @param {Job} job @param {(shown: any) => void} draw */
 export function revealButton(job, draw) {
   if (!may(job.revealed_to)) return h("span", { class: "why" }, `redacted: ${job.payload_class}; ${job.revealed_to === "admin" ? "an admin" : "an operator"} may reveal it`);

@@ -177,3 +177,69 @@ def test_a_changed_bound_says_what_it_would_mean_under_the_mode_as_it_is(page_wi
         [[q, next_, edits] for q, next_, edits, _ in rows],
     )
     assert [text.replace("\u00a0", " ") for text in said] == [words for _, _, _, words in rows]
+
+
+def test_a_replay_is_judged_by_earlier_ones_of_its_cause_and_is_unknown_without(
+    page_with_modules: Page,
+) -> None:
+    none = dict.fromkeys(("of", "succeeded", "failed", "open", "other", "unknown"), 0)
+    rows: list[tuple[dict[str, Any], int, str, str]] = [
+        (
+            {"cause": none, "task": none},
+            1,
+            "unknown",
+            "no replay of this cause, nor of pay, is known to have ended",
+        ),
+        (
+            {"cause": None, "task": {**none, "of": 1, "open": 1}},
+            1,
+            "unknown",
+            "1 earlier replay has not ended yet",
+        ),
+        (
+            {"cause": {**none, "succeeded": 2}, "task": none},
+            200,
+            "unknown",
+            "2 earlier replays of this cause succeeded: too few to say",
+        ),
+        (
+            {"cause": {**none, "failed": 1}, "task": none},
+            200,
+            "1 of 1 did",
+            "of the earlier replays of this cause; too few to model from",
+        ),
+        (
+            {"cause": {**none, "succeeded": 6, "failed": 4, "open": 2}, "task": none},
+            200,
+            "80 of 200",
+            "4 of the 10 earlier replays of this cause failed again; 2 more have not ended",
+        ),
+        (
+            {"cause": {**none, "unknown": 3}, "task": {**none, "succeeded": 49, "failed": 1}},
+            3,
+            "1 of 3",
+            "1 of the 50 earlier replays of pay failed again",
+        ),
+        (
+            {"cause": {**none, "failed": 5}, "task": none},
+            1,
+            "100 %",
+            "5 of the 5 earlier replays of this cause failed again",
+        ),
+    ]
+    said = page_with_modules.evaluate(
+        "(rows) => import('/static/pages/replayed.js')"
+        ".then(({ failAgain }) => rows.map(([known, n]) => failAgain(known, n, 'pay')))",
+        [[known, n] for known, n, _, _ in rows],
+    )
+    assert [(row["said"].replace("\u00a0", " "), row["why"].replace("\u00a0", " ")) for row in said] == [
+        (words, why) for _, _, words, why in rows
+    ]
+    ended = {"of": 9, "succeeded": 3, "failed": 1, "open": 2, "other": 1, "unknown": 2}
+    words = "3 succeeded, 1 failed again, 2 have not ended, 1 ended otherwise, 2 unknown, no longer kept"
+    assert (
+        page_with_modules.evaluate(
+            "(ended) => import('/static/pages/replayed.js').then((own) => own.outcomeWords(ended))", ended
+        )
+        == words
+    )

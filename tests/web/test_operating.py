@@ -7,6 +7,7 @@ import uuid
 import pytest
 
 from workers.actions import bootstrap
+from workers.actions.replay_edited import edited_id
 from workers.models import (
     Alert,
     AlertRule,
@@ -14,6 +15,7 @@ from workers.models import (
     PolicyVersion,
     QuarantinedJob,
     ReplayBatch,
+    ReplayItem,
     Transition,
 )
 from workers.store import Settlement
@@ -181,6 +183,35 @@ def test_replay_marks_each_job_once(admin_api, held):
     assert held.filter(state="replaying").count() == 6
     batch = admin_api.get(first.json()["status_url"].removeprefix("/api/v1")).json()
     assert (batch["left"], len(batch["items"])) == (6, 6)
+
+
+def test_a_batch_tells_what_became_of_what_it_readmitted_and_later_ones_are_judged_by_it(
+    admin_api, gate, held
+):
+    echo = {"task": "drill.echo", "args": [1], "queue": "normal"}
+    new = [admin_api.post("/jobs", echo).json()["operation_id"] for _ in range(3)]
+    for job, outcome in zip(gate.claim("w", ["normal"], 2), ("succeeded", "failed"), strict=True):
+        error = {"type": "E", "message": "m"} if outcome == "failed" else None
+        gate.settle([Settlement(job.id, job.epoch, outcome, error=error)])
+    new += [
+        "job-5",
+        "gone",
+    ]  # of an expired record quarantine knows that it failed; of the other nothing is known
+    batch = admin_api.post("/quarantine/replay", {"ids": [f"job-{i}" for i in range(5)]}).json()
+    for i, new_id in enumerate(new):
+        ReplayItem.objects.filter(job__op_id=f"job-{i}").update(state=ReplayItem.DONE, new_id=new_id)
+        held.filter(op_id=f"job-{i}").update(state="replayed", replayed_as=new_id)
+    told = admin_api.get(f"/batches/{batch['id']}").json()["outcomes"]
+    assert told == {"of": 5, "succeeded": 1, "failed": 2, "open": 1, "other": 0, "unknown": 1}
+
+    held.filter(op_id="job-2").update(
+        replayed_as=edited_id("job-2")
+    )  # other arguments: it says nothing of these
+    before = admin_api.get("/quarantine/replays?fingerprint=f1&task=drill.fail").json()
+    assert (before["cause"]["of"], before["cause"]["succeeded"], before["cause"]["failed"]) == (2, 1, 1)
+    assert (before["task"]["of"], before["task"]["failed"], before["task"]["unknown"]) == (4, 2, 1)
+    assert admin_api.get("/quarantine/replays?fingerprint=new").json()["cause"]["of"] == 0
+    assert admin_api.get("/quarantine/replays?fingerprint=new").json()["task"] is None
 
 
 def test_replay_by_id_says_which_are_not_held(admin_api, held):

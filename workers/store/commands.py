@@ -546,6 +546,16 @@ class Store:
         row = self._call("HGET", self.root + "ops", op_id) or self._call("HGET", self.root + "dropped", op_id)
         return None if row is None else parse_operation(op_id, scripts.unpack(row))
 
+    def read_statuses(self, op_ids: Sequence[str]) -> dict[str, str]:
+        """The status of each operation that the gate still knows."""
+        known: dict[str, str] = {}
+        for key in ("ops", "dropped"):
+            asked = [op_id for op_id in op_ids if op_id not in known]
+            rows = self._call("HMGET", self.root + key, *asked) if asked else []
+            found = [(op_id, row) for op_id, row in zip(asked, rows, strict=True) if row is not None]
+            known |= {op_id: parse_operation(op_id, scripts.unpack(row)).status for op_id, row in found}
+        return known
+
     def read_payload(self, op_id: str) -> bytes | None:
         """The stored message of a pending or quarantined operation."""
         row = self._call("HGET", self.root + "payloads", op_id)
