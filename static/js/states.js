@@ -58,7 +58,8 @@ export function forecastWords(queue) {
   }
   if (drain.state === "empty") {
     const busy = isKnown(queue.rates?.accepted) && queue.rates.accepted >= 0.1;
-    if (queue.state === "closed") return plain("refusing", "no backlog");
+    const turnedAway = isKnown(queue.rates?.refused) && queue.rates.refused >= 0.1 && !busy;
+    if (queue.state === "closed" || turnedAway) return plain("refusing", "no backlog");
     return busy ? plain("steady", "no backlog") : plain("empty", "no backlog");
   }
   if (drain.state === "draining" && seconds !== null) {

@@ -112,12 +112,16 @@ def test_forecasts_are_written_as_agreed(page_with_modules: Page) -> None:
     queues = [
         {"name": "bulk", "depth": 1240, "state": state, "drain": drain} for drain, state, _, _ in DRAINS
     ]
+    idle: dict[str, Any] = {"name": "bulk", "depth": 0, "state": "in_bounds", "drain": {"state": "empty"}}
+    queues += [{**idle, "rates": {"accepted": 0.0, "refused": rate}} for rate in (0.0, 5.2)]
     said = page_with_modules.evaluate(
         "(queues) => import('/static/js/states.js').then((states) => queues.map(states.forecastWords))",
         queues,
     )
     found = [(row["head"].replace("\u00a0", " "), row["line"].replace("\u00a0", " ")) for row in said]
-    assert found == [(head, line) for _, _, head, line in DRAINS]
+    # A queue whose limits let nothing in is not merely empty.
+    wanted = [*((head, line) for _, _, head, line in DRAINS), ("empty", "no backlog")]
+    assert found == [*wanted, ("refusing", "no backlog")]
 
 
 def test_guard_and_ceiling_stand_at_one_place_for_every_queue(page_with_modules: Page) -> None:

@@ -320,7 +320,7 @@ BY_ITSELF = {"since_at_ms": START_MS, "by": "monitor", "automatic": True, "reaso
         ),
         (
             {"*": {"mode": "draining", **BY_HAND}},
-            "Draining, nothing new is admitted: 0 jobs are left; no job waits.",
+            "Draining, nothing new is admitted: no job is left.",
         ),
     ],
 )

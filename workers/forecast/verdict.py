@@ -118,7 +118,8 @@ def _none_bad(
         still = [q["name"] for q in queues if q["state"] != "closed"]
         admitted = f"only {join_names(still)} {_is(still)} admitted" if still else "nothing new is admitted"
         jobs = "1 job is left" if left == 1 else f"{put_number(left)} jobs are left"
-        return Verdict("square", f"Draining, {admitted}: {jobs}; {age}.", (_sentence(away),) if away else ())
+        backlog = f"{jobs}; {age}" if left else "no job is left"
+        return Verdict("square", f"Draining, {admitted}: {backlog}.", (_sentence(away),) if away else ())
     if closed:
         rest = _rest(queues, closed) + (f", but {away}" if away else "")
         why = f"The gate is {mode}: {mode_reason}." if mode != "normal" and mode_reason else ""

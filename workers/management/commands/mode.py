@@ -21,7 +21,7 @@ class Command(VerbCommand):
         change.add_argument("mode", choices=set_mode.SETTABLE)
         change.add_argument("--queue", default=set_mode.EVERYWHERE, help="a queue (the installation)")
         change.add_argument("--reason", required=True, type=reason_given, help="kept in the journal")
-        change.add_argument("--until", help="an ISO 8601 time, or drained")
+        change.add_argument("--until", help="an ISO 8601 time, or drained: at once, if nothing waits or runs")
         change.add_argument("--pin", action="store_true", help="also against other operators; needs --until")
 
     def _show(self, options: dict[str, Any]) -> None:
