@@ -29,7 +29,7 @@ from tests.support.processes import children_of, die_with_parent
 from tests.support.servers import RedisServer
 from tests.support.stack import API_KEY, PASSWORD, ROOT, clean_environment
 from tests.support.waiting import wait_until
-from workers import install
+from workers import AdmissionRefused, install
 from workers.store import Store
 from workers.supervise import ports
 
@@ -134,15 +134,22 @@ class Feeder(threading.Thread):
                 self.ending.wait(self.storm.pause_s)
 
     def _offer(self, offer: Callable[..., str], name: str, queue: str, seconds: float) -> None:
+        refused = False
         for _ in range(300):
             self.submits += 1
             try:
                 self.accepted[name] = offer(name, queue, round(seconds, 3))
                 return
+            except AdmissionRefused as fault:
+                refused = (
+                    fault.reason != "unavailable"
+                )  # a queue may be closed for as long as this, by its mode
             except Exception as fault:  # noqa: BLE001 each door has its own errors: the same again, with the same key
+                refused = False
                 self.answers[f"{type(fault).__name__} {fault}"[:60]] += 1
             time.sleep(0.2)
-        self.unanswered.add(name)
+        if not refused:
+            self.unanswered.add(name)
 
     @staticmethod
     def _offer_by_http(client: httpx.Client, name: str, queue: str, seconds: float) -> str:
@@ -150,7 +157,10 @@ class Feeder(threading.Thread):
         headers = {"Idempotency-Key": name, "Authorization": f"Bearer {API_KEY}"}
         answer = client.post("/api/v1/jobs", json=body, headers=headers)
         if answer.status_code != 202:
-            raise RuntimeError(f"{answer.status_code} {answer.json().get('reason')}")
+            reason = str(answer.json().get("reason"))
+            if answer.status_code in (429, 503):
+                raise AdmissionRefused(queue, reason, 0.2)
+            raise RuntimeError(f"{answer.status_code} {reason}")
         return str(answer.json()["operation_id"])
 
     def _offer_by_celery(self, name: str, queue: str, seconds: float) -> str:
