@@ -86,7 +86,7 @@ export function askReplay(choice, about) {
       grows ? row("re-admitted in", DASH, DASH, `${place} is ${q?.drain?.state}: no slot is free for it before that ends`)
         : row("re-admitted in", DASH, modeled(roughly((n / state.rate + busy) * 1000)), `${count(n)} at ${state.rate}/s${busy > 2 ? `, after ${place}'s backlog` : ""}`),
       row(places.length === 1 ? place : "live work", drain, drain, "a replay never takes a place from live work"),
-      row("likely to fail again", DASH, again.modeled ? modeled(again.said) : again.said, again.warns ? h("span", { class: "tone-guard-text acts" }, shape("triangle"), again.why) : again.why),
+      row("likely to fail again", DASH, again.modeled ? modeled(again.said) : again.said, again.warns ? h("span", { class: "warn" }, shape("triangle"), again.why) : again.why),
     ]);
   }
   draw();
