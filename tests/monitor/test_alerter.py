@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -35,6 +35,9 @@ class Bench:
     def post(self, message: Message) -> bool:
         self.posted.append(message)
         return True
+
+    def try_again(self, is_wanted: Callable[[Message], bool]) -> None:
+        self.is_wanted = is_wanted
 
     def latest(self) -> tuple[dict[str, Any], dict[str, Any]]:
         row = {
@@ -106,6 +109,35 @@ def test_a_new_leader_tells_a_target_that_was_never_reached(bench: Bench) -> Non
     bench.restart()
     bench.play(1, age_s=40)
     assert [message.kind for message in bench.posted] == ["fired", "fired"]
+
+
+def test_a_new_leader_tells_a_target_that_did_not_take_it(bench: Bench) -> None:
+    bench.play(10, age_s=40)
+    record_delivery(Delivered(bench.posted[0], False, "fired: the target did not take it"))
+    bench.restart()
+    bench.play(1, age_s=40)
+    assert [message.kind for message in bench.posted] == ["fired", "fired"]
+
+
+def test_who_was_not_reached_is_still_told_while_it_fires_is_not_snoozed_and_has_that_target(
+    bench: Bench,
+) -> None:
+    bench.play(10, age_s=40)
+    fired = bench.posted[0]
+    assert bench.is_wanted(fired)
+    Alert.objects.update(snoozed_until_at_ms=bench.at_ms + 3_600_000)
+    bench.play(1, age_s=40)
+    assert not bench.is_wanted(fired)
+    Alert.objects.update(snoozed_until_at_ms=None)
+    bench.play(1, age_s=40)
+    assert bench.is_wanted(fired)
+    AlertRule.objects.update(targets=["json://other.example"])
+    bench.play(1, age_s=40)
+    assert not bench.is_wanted(fired)
+    AlertRule.objects.update(targets=[TARGET])
+    bench.play(1, age_s=1)
+    assert not bench.is_wanted(fired)
+    assert bench.is_wanted(bench.posted[-1]) and bench.posted[-1].kind == "cleared"
 
 
 def test_a_snoozed_alert_clears_in_silence(bench: Bench) -> None:

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import replace
 
-from workers.alerts.delivery import Courier, Delivered, Message, redact, with_timeouts
+from tests.support.waiting import wait_until
+from workers.alerts.delivery import (
+    AGAIN_S,
+    MOST_ROUNDS,
+    Courier,
+    Delivered,
+    Message,
+    redact,
+    with_timeouts,
+)
 from workers.alerts.rules import AlertKey
 
 TARGET = "json://user:secret@hooks.example/path?token=x"
@@ -46,7 +57,50 @@ def test_a_target_that_fails_is_recorded_as_not_sent() -> None:
     courier = Courier(outbox, send=send, stop=stop)
     courier.post(MESSAGE)
     assert outbox.arrived.wait(5)
-    assert (outbox.seen[0].ok, outbox.seen[0].detail) == (False, "fired: OSError")
+    assert (outbox.seen[0].ok, outbox.seen[0].detail) == (False, "fired: OSError; it is tried again")
+    courier.close()
+
+
+def test_a_target_that_is_away_for_minutes_is_told_when_it_is_back() -> None:
+    outbox, stop, tries = Outbox(), threading.Event(), list[int]()
+    stop.set()  # no pauses between attempts
+
+    def send(message: Message) -> tuple[bool, str]:
+        tries.append(message.round)
+        return message.round == 3, "delivered" if message.round == 3 else "away"
+
+    courier = Courier(outbox, send=send, stop=stop)
+    courier.post(MESSAGE)
+    now_s = time.monotonic()
+    for number, pause_s in enumerate(AGAIN_S[:3]):
+        wait_until(lambda number=number: len(courier._again) and tries[-1] == number)
+        courier.try_again(lambda message: True, now_s=now_s + pause_s - 1)
+        assert len(courier._again) == 1  # its time has not come
+        courier.try_again(lambda message: True, now_s=now_s + pause_s + 60)
+    wait_until(lambda: len(outbox.seen) == 2)
+    assert [delivered.ok for delivered in outbox.seen] == [False, True]  # and not a row for each try
+    assert outbox.seen[1].detail == "fired: delivered"
+    assert tries == [0, 1, 2, 3] and not courier._again
+    courier.close()
+
+
+def test_a_target_is_forgotten_once_it_is_not_to_be_told_any_more() -> None:
+    outbox, stop, tries = Outbox(), threading.Event(), list[int]()
+    stop.set()
+
+    def send(message: Message) -> tuple[bool, str]:
+        tries.append(message.round)
+        return False, "away"
+
+    courier = Courier(outbox, send=send, stop=stop)
+    courier.post(MESSAGE)
+    wait_until(lambda: len(courier._again))
+    courier.try_again(lambda message: False, now_s=time.monotonic() + 3_600)
+    assert not courier._again and tries == [0]
+    for_good = replace(MESSAGE, kind="cleared", round=MOST_ROUNDS["cleared"])
+    courier.post(for_good)
+    wait_until(lambda: len(tries) == 2)
+    assert not courier._again
     courier.close()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from .rules import AlertKey
@@ -18,6 +19,10 @@ AT_ONCE = 4
 WAITING_MAX = 500  # messages; beyond it the newest are dropped, and said so
 ATTEMPTS = 3
 PAUSE_S = (1.0, 5.0)
+#: A target that took none of these is asked again as long as it should know, at last every five minutes.
+AGAIN_S = (20.0, 60.0, 120.0, 300.0)
+#: What has cleared is of no use to anybody for ever.
+MOST_ROUNDS = {"cleared": 15}  # an hour or so
 CONNECT_S, READ_S = 4, 6  # a target's own timeouts
 
 
@@ -28,6 +33,7 @@ class Message:
     title: str
     body: str
     kind: str  # "fired" or "cleared"
+    round: int = 0  # how often all attempts have failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,21 @@ class Courier:
         self._stop = stop or threading.Event()
         self._pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="alert-delivery")
         self._waiting = 0
+        self._again: list[tuple[float, Message]] = []
         self._lock = threading.Lock()
+
+    def try_again(self, is_wanted: Callable[[Message], bool], *, now_s: float | None = None) -> None:
+        """Posts those again whose pause is over; who is not to be told any more is forgotten.
+
+        ``now_s``: by the monotonic clock.
+        """
+        now_s = time.monotonic() if now_s is None else now_s
+        with self._lock:
+            due = [message for at_s, message in self._again if at_s <= now_s]
+            self._again = [(at_s, message) for at_s, message in self._again if at_s > now_s]
+        for message in due:
+            if is_wanted(message):
+                self.post(message)
 
     def post(self, message: Message) -> bool:
         with self._lock:
@@ -75,7 +95,15 @@ class Courier:
                     break
                 if attempt < len(PAUSE_S):
                     self._stop.wait(PAUSE_S[attempt])
-            self._record(Delivered(message, ok, f"{message.kind}: {detail}" if detail else message.kind))
+            goes_on = not ok and message.round < MOST_ROUNDS.get(message.kind, message.round + 1)
+            if goes_on:
+                pause_s = AGAIN_S[min(message.round, len(AGAIN_S) - 1)]
+                with self._lock:
+                    later = replace(message, round=message.round + 1)
+                    self._again.append((time.monotonic() + pause_s, later))
+            if ok or message.round == 0:  # not each failure after the first, for as long as it lasts
+                told = f"{message.kind}: {detail}" if detail else message.kind
+                self._record(Delivered(message, ok, f"{told}; it is tried again" if goes_on else told))
         except Exception:
             log.exception("the outcome of a delivery to %s was not recorded", redact(message.target))
         finally:

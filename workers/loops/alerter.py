@@ -100,6 +100,7 @@ class Alerter:
 
     def tick(self) -> bool:
         """Judges the newest frame. Asks nobody."""
+        self.courier.try_again(self._is_to_be_told)
         found, book = self._latest(), self._book
         if found is None or book is None or int(found[0]["at_ms"]) == self._seen_at_ms:
             return False
@@ -221,6 +222,16 @@ class Alerter:
             if redact(target) not in skip:
                 self.courier.post(Message(key, target, title, body, kind))
 
+    def _is_to_be_told(self, message: Message) -> bool:
+        """Whether somebody who could not be reached should still be."""
+        known = self._book.rules.get(message.alert.rule_id) if self._book else None
+        if self._book is None or known is None or message.target not in known.targets:
+            return False
+        place = (message.alert.rule_id, message.alert.queue)
+        alert = self._book.open.get(place)
+        snoozed = bool(alert and alert.snoozed_until_at_ms and alert.snoozed_until_at_ms > self._seen_at_ms)
+        return message.kind == "cleared" or (self._fired.get(place) == message.alert and not snoozed)
+
     def _say(self, what: str, exc: Exception) -> None:
         """Once, until it goes well again."""
         if what not in self._said:
@@ -240,7 +251,7 @@ def read_book(*, with_told: bool) -> Book:
     rows = list(Alert.objects.filter(cleared_at_ms__isnull=True))
     told: dict[int, set[str]] = {}
     if with_told and rows:
-        reached = AlertDelivery.objects.filter(alert__in=rows, detail__startswith="fired")
+        reached = AlertDelivery.objects.filter(alert__in=rows, detail__startswith="fired", ok=True)
         for alert_id, target in reached.values_list("alert_id", "target"):
             told.setdefault(alert_id, set()).add(target)
     found = {
