@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,7 @@ class Figures:
     twice_done: int = 0
     unexplained: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
     redelivered: int = 0
     seconds: float = 0.0
     ended_unasked: Counter[str] = field(default_factory=Counter)
@@ -65,9 +66,11 @@ class Figures:
         kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(self.kills.items()))
         return (
             f"{sum(self.kills.values())} kills in {self.seconds:.0f} s ({kinds}); "
-            f"{self.accepted} jobs accepted in {self.submits} submits, {self.never_answered} never answered; "
-            f"lost {len(self.lost)}; started more than once {self.twice_started}, "
-            f"of these without a counted loss {len(self.unexplained)}; effects done twice {self.twice_done}; "
+            f"{self.accepted} jobs accepted in {self.submits} submits, "
+            f"{self.never_answered} never answered; lost {len(self.lost)}; "
+            f"started more than once {self.twice_started}, "
+            f"of these without a counted loss {len(self.unexplained)}; "
+            f"effects again by a newer delivery {self.twice_done}, by an older one {len(self.stale)}; "
             f"redeliveries counted {self.redelivered}; "
             f"runs of what was never accepted {len(self.strangers)}; "
             f"ended without being killed {dict(self.ended_unasked)}"
@@ -153,7 +156,7 @@ class Feeder(threading.Thread):
 
     @staticmethod
     def _offer_by_http(client: httpx.Client, name: str, queue: str, seconds: float) -> str:
-        body = {"task": "field.note", "args": [LEDGER, name, seconds], "queue": queue}
+        body = {"task": "field.guarded", "args": [LEDGER, name, seconds], "queue": queue}
         headers = {"Idempotency-Key": name, "Authorization": f"Bearer {API_KEY}"}
         answer = client.post("/api/v1/jobs", json=body, headers=headers)
         if answer.status_code != 202:
@@ -165,7 +168,7 @@ class Feeder(threading.Thread):
 
     def _offer_by_celery(self, name: str, queue: str, seconds: float) -> str:
         arguments = (LEDGER, name, seconds)
-        self.storm.app.send_task("field.note", arguments, queue=queue, task_id=name, retry=False)
+        self.storm.app.send_task("field.guarded", arguments, queue=queue, task_id=name, retry=False)
         return name
 
 
@@ -322,8 +325,12 @@ class Storm:
         accepted = {name: op_id for feeder in self.feeders for name, op_id in feeder.accepted.items()}
         unanswered = {name for feeder in self.feeders for name in feeder.unanswered}
         rows = [line.split() for line in (self.data_dir / LEDGER).read_text().splitlines()]
-        starts = Counter(name for word, name in rows if word == "start")
-        ends = Counter(name for word, name in rows if word == "end")
+        starts = Counter(name for word, name, *_ in rows if word == "start")
+        epochs: defaultdict[str, list[int]] = defaultdict(list)
+        for _, name, *epoch in (row for row in rows if row[0] == "end"):
+            epochs[name].append(int(epoch[0]))
+        ends = {name: len(found) for name, found in epochs.items()}
+        figures.stale = [name for name, found in epochs.items() if found != sorted(set(found))]
         figures.accepted, figures.never_answered = len(accepted), len(unanswered)
         figures.submits = sum(feeder.submits for feeder in self.feeders)
         figures.strangers = [name for name in starts if name not in accepted and name not in unanswered]
@@ -331,8 +338,10 @@ class Storm:
         figures.twice_done = sum(number > 1 for number in ends.values())
         for name, op_id in accepted.items():
             operation = self.store.read_operation(op_id)
-            if operation is None or operation.status != "succeeded" or not ends[name]:
-                figures.lost.append(f"{name} {operation.status if operation else 'unknown'} {ends[name]}")
+            if operation is None or operation.status != "succeeded" or name not in ends:
+                figures.lost.append(
+                    f"{name} {operation.status if operation else 'unknown'} {ends.get(name, 0)}"
+                )
             elif starts[name] > 1 + operation.lost_count:
                 figures.unexplained.append(f"{name}: {starts[name]} starts, {operation.lost_count} losses")
         totals: Counter[str] = Counter()

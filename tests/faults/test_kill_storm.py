@@ -33,6 +33,7 @@ def check(figures: Figures) -> None:
     print(f"\n{figures}")
     assert not figures.lost, f"{figures}; {figures.lost[:5]}"
     assert not figures.strangers, f"{figures}; {figures.strangers[:5]}"
+    assert not figures.stale, f"{figures}; {figures.stale[:5]}"
     assert not figures.unexplained, f"{figures}; {figures.unexplained[:5]}"
     assert not figures.never_answered, figures
 

@@ -15,7 +15,9 @@ from typing import Any
 from celery import Task, shared_task
 from celery.exceptions import WorkerShutdown
 
+from workers.exceptions import StoreUnavailable
 from workers.tasks.drills import append
+from workers.transport import delivery
 
 from .markup import markup
 
@@ -206,6 +208,21 @@ def note(file: str, name: str, seconds: float) -> None:
     """Says when it starts and when its effect is done."""
     append(file, f"start {name}", seconds)
     append(file, f"end {name}")
+
+
+@shared_task(name="field.guarded")
+def guarded(file: str, name: str, seconds: float) -> None:
+    """As ``field.note``, with a fenced effect: its line names the delivery, and no older one writes it."""
+    own = delivery.current()
+    assert own is not None
+    append(file, f"start {name}", seconds)
+    while True:
+        try:
+            delivery.before_effect(name)
+            break
+        except StoreUnavailable:
+            time.sleep(0.1)
+    append(file, f"end {name} {own.epoch}")
 
 
 class _Marked(Exception):
