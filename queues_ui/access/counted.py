@@ -46,17 +46,19 @@ class Teller:
 
     def _tell(self) -> None:
         quiet = 0
-        while quiet < 2:
-            door = sum(gauge() for gauge in self._gauges)
-            quiet = 0 if door or self.producer.has_news else quiet + 1
-            try:
-                store = open_gate()
-                self.producer.account(store, door=door)
-                self.producer.renew(store)
-            except StoreUnavailable as fault:
-                log.debug("the gate was not told what stands at the door: %s", fault)
-            time.sleep(TELL_S)
-        self._thread = None
+        try:
+            while quiet < 2:
+                door = sum(gauge() for gauge in self._gauges)
+                quiet = 0 if door or self.producer.has_news else quiet + 1
+                try:
+                    store = open_gate()
+                    self.producer.account(store, door=door)
+                    self.producer.renew(store)
+                except StoreUnavailable as fault:
+                    log.debug("the gate was not told what stands at the door: %s", fault)
+                time.sleep(TELL_S)
+        finally:
+            self._thread = None  # however it ended, the next that waits is told of again
 
 
 @lru_cache(maxsize=1)

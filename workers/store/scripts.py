@@ -125,6 +125,12 @@ def _ask(
         return _follow(connection, connection.read_response(), then)
     except (redis.ResponseError, BusyLoadingError):
         raise
+    except (ValueError, AttributeError) as exc:
+        # Another thread closed it meanwhile: redis-py reads on in a buffer that is closed, or gone.
+        connection.disconnect()
+        if isinstance(exc, UnicodeError):
+            raise
+        raise redis.ConnectionError("the connection was closed in the middle of a reply") from exc
     except BaseException:
         # Whatever broke in (a time limit's signal too): the reply must not be read as the next one's.
         connection.disconnect()
