@@ -203,16 +203,9 @@ def try_again(self: Task, countdown_s: float) -> None:
         raise self.retry(countdown=countdown_s, max_retries=1, exc=ValueError("later"))
 
 
-@shared_task(name="field.note")
-def note(file: str, name: str, seconds: float) -> None:
-    """Says when it starts and when its effect is done."""
-    append(file, f"start {name}", seconds)
-    append(file, f"end {name}")
-
-
 @shared_task(name="field.guarded")
 def guarded(file: str, name: str, seconds: float) -> None:
-    """As ``field.note``, with a fenced effect: its line names the delivery, and no older one writes it."""
+    """Says when it starts and, by which delivery, when its fenced effect is done: no older one writes it."""
     own = delivery.current()
     assert own is not None
     append(file, f"start {name}", seconds)
