@@ -82,6 +82,7 @@ def make_snapshot(
         "queues": queues,
         "tenants": [],
         "workers": [make_worker(now_ms, slots, tuple(queues))] if slots else [],
+        "crews": [{"queues": list(queues), "slots": slots}] if slots else [],
         "modes": {},
         "policies": policies if policies is not None else dict.fromkeys(queues, POLICY),
         "quarantine_spool": {"count": 0, "oldest_at_ms": None},

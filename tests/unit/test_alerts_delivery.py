@@ -9,7 +9,7 @@ from dataclasses import replace
 from tests.support.waiting import wait_until
 from workers.alerts.delivery import (
     AGAIN_S,
-    MOST_ROUNDS,
+    CLEARED_ROUNDS,
     Courier,
     Delivered,
     Message,
@@ -97,7 +97,7 @@ def test_a_target_is_forgotten_once_it_is_not_to_be_told_any_more() -> None:
     wait_until(lambda: len(courier._again))
     courier.try_again(lambda message: False, now_s=time.monotonic() + 3_600)
     assert not courier._again and tries == [0]
-    for_good = replace(MESSAGE, kind="cleared", round=MOST_ROUNDS["cleared"])
+    for_good = replace(MESSAGE, kind="cleared", round=CLEARED_ROUNDS)
     courier.post(for_good)
     wait_until(lambda: len(tries) == 2)
     assert not courier._again

@@ -8,9 +8,8 @@ from itertools import islice
 from typing import Final
 
 TOLD: Final = 8  # names in one sentence
-COMPARED: Final = (
-    500  # to compare with each of ten thousand would take longer than all the rest of the answer
-)
+#: To compare with each of ten thousand would take longer than all the rest of the answer.
+COMPARED: Final = 500
 LONGEST: Final = 100  # characters of a name that are shown or compared
 
 

@@ -21,8 +21,8 @@ ATTEMPTS = 3
 PAUSE_S = (1.0, 5.0)
 #: A target that took none of these is asked again as long as it should know, at last every five minutes.
 AGAIN_S = (20.0, 60.0, 120.0, 300.0)
-#: What has cleared is of no use to anybody for ever.
-MOST_ROUNDS = {"cleared": 15}  # an hour or so
+#: What fires is told for as long as it does; that it has cleared, for an hour or so.
+CLEARED_ROUNDS = 15
 CONNECT_S, READ_S = 4, 6  # a target's own timeouts
 
 
@@ -95,7 +95,7 @@ class Courier:
                     break
                 if attempt < len(PAUSE_S):
                     self._stop.wait(PAUSE_S[attempt])
-            goes_on = not ok and message.round < MOST_ROUNDS.get(message.kind, message.round + 1)
+            goes_on = not ok and (message.kind == "fired" or message.round < CLEARED_ROUNDS)
             if goes_on:
                 pause_s = AGAIN_S[min(message.round, len(AGAIN_S) - 1)]
                 with self._lock:

@@ -54,6 +54,9 @@ class Open:
     snoozed_until_at_ms: int | None
     told: frozenset[str] = frozenset()  # targets, redacted, that were reached when it fired
 
+    def is_snoozed(self, now_ms: int) -> bool:
+        return self.snoozed_until_at_ms is not None and self.snoozed_until_at_ms > now_ms
+
 
 @dataclass(frozen=True, slots=True)
 class Book:
@@ -195,8 +198,7 @@ class Alerter:
             self._fired.pop(place, None)
             self.ledger.add(Act(CLEAR, key, now_ms, rule))
             alert = book.open.get(place)
-            snoozed = alert.snoozed_until_at_ms if alert else None
-            if snoozed is None or snoozed <= now_ms:
+            if alert is None or not alert.is_snoozed(now_ms):
                 self._tell(known, key, "cleared", self._watches[place].peak)
 
     def _close(self, place: tuple[int, str], *, now_ms: int) -> None:
@@ -227,10 +229,12 @@ class Alerter:
         known = self._book.rules.get(message.alert.rule_id) if self._book else None
         if self._book is None or known is None or message.target not in known.targets:
             return False
+        if message.kind == "cleared":
+            return True
         place = (message.alert.rule_id, message.alert.queue)
         alert = self._book.open.get(place)
-        snoozed = bool(alert and alert.snoozed_until_at_ms and alert.snoozed_until_at_ms > self._seen_at_ms)
-        return message.kind == "cleared" or (self._fired.get(place) == message.alert and not snoozed)
+        snoozed = alert is not None and alert.is_snoozed(self._seen_at_ms)
+        return self._fired.get(place) == message.alert and not snoozed
 
     def _say(self, what: str, exc: Exception) -> None:
         """Once, until it goes well again."""

@@ -14,9 +14,7 @@ NOT_STARTED = {"started_at_ms": "reserved, not started"}
 
 
 def live_slots(snapshot: Mapping[str, Any]) -> float:
-    now_ms = int(snapshot["now_ms"])
-    live = [w for w in snapshot["workers"] if now_ms - int(w["beat_at_ms"] or 0) < WORKER_LIVE_MS]
-    return float(sum(int(w.get("slots") or 0) for w in live))
+    return float(sum(crew["slots"] for crew in snapshot["crews"]))
 
 
 def worker_rows(snapshot: Mapping[str, Any]) -> list[dict[str, Any]]:
