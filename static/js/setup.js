@@ -24,7 +24,7 @@ export class Setup {
       step(redisOk, redisOk ? "Redis answers" : "Redis does not answer", facts || "accepted jobs live there"),
       step(true, "The monitor is running", `one frame a second, this one of ${clock(frame.at_ms)}`),
       step(workers.length > 0, workers.length ? `${count(workers.length)} worker${workers.length > 1 ? "s" : ""} with ${count(slots)} slots` : "No worker has connected", workers.length ? workers.map((w) => w.name).slice(0, 3).join(", ") : "start one where your tasks are; it appears here within 2 s", workers.length ? "" : "SLUICEGATE_IMPORTS=shop.tasks celery -A config worker --concurrency 4"),
-      step(false, "No job has been offered", "keep your @shared_task functions; change the broker URL and add one line, then call delay() as before", "python manage.py flood --rate 20 --duration 60"),
+      step(false, "No job has been offered", "keep your @shared_task functions; change the broker URL and add one line, then call delay() as before", ".venv/bin/python manage.py flood --rate 20 --duration 60"),
     ]);
     setAttr(this.root, "data-ready", redisOk && workers.length > 0);
   }
