@@ -116,7 +116,7 @@ def problem_of(verdict: Verdict) -> Problem:
     headers = (
         rate_fields(verdict.rates, seconds)
         if verdict.rates and reason == "rate"
-        else bound_fields(reason, verdict.figures, seconds)
+        else bound_fields(reason, verdict.figures, seconds, verdict.unit)
     )
     if verdict.ticket is not None:
         headers[TICKET_HEADER] = verdict.ticket.id
@@ -131,6 +131,7 @@ def problem_of(verdict: Verdict) -> Problem:
         headers=headers,
         extra={
             **({"figures": verdict.figures} if verdict.figures else {}),
+            **({"unit": verdict.unit} if verdict.unit else {}),
             **({"mode": mode} if mode else {}),
             **(tell_ticket(verdict.ticket) if verdict.ticket else {}),
         },
@@ -171,10 +172,12 @@ def rate_fields(rates: Sequence[RateLeft], seconds: int | None = None) -> dict[s
     return {"RateLimit-Policy": ", ".join(policies), "RateLimit": ", ".join(left)} if rates else {}
 
 
-def bound_fields(reason: str, figures: dict[str, float], seconds: int) -> dict[str, str]:
+def bound_fields(
+    reason: str, figures: dict[str, float], seconds: int, counted_in: str | None = None
+) -> dict[str, str]:
     """The same for a bound: nothing is left of it."""
     quota = max(0, int(figures.get("bound", 0)))
-    unit = "content-bytes" if reason == "bytes" else "concurrent-requests"
+    unit = "content-bytes" if counted_in == "bytes" else "concurrent-requests"
     return {
         "RateLimit-Policy": f'"{reason}";q={quota};qu="{unit}"',
         "RateLimit": f'"{reason}";r=0;t={seconds}',

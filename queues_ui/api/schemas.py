@@ -119,6 +119,7 @@ class ProblemDocument(Schema):
     queue: str | None = None
     retry_after_s: int | None = None
     figures: dict[str, float] | None = None
+    unit: Literal["jobs", "bytes", "ms", "tickets"] | None = None
     mode: RefusingMode | None = None
 
 

@@ -57,6 +57,26 @@ def test_the_offer_that_would_pass_a_bound_is_refused(
     assert audit.totals(store, "normal")[f"refused:{reason}"] == 1
 
 
+@pytest.mark.parametrize("share", [None, 0.5])
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "unit"),
+    [({"max_count": 4}, "jobs"), ({"max_bytes": 40}, "bytes"), ({"max_cost_ms": 400}, "ms")],
+)
+def test_a_refusal_says_in_what_its_bound_is_counted(
+    store: Store, policy: dict[str, Any], unit: str, whole: bool, share: float | None
+) -> None:
+    """``share``: the bound that is met is one tenant's share of the queue's."""
+    store.publish_policy("normal", {**policy, "tenant_share": share}, version=2)
+    if share:
+        store.admit([an_offer(tenant="b")])
+    offers = [an_offer() for _ in range(5)]
+    verdicts = store.admit(offers, whole=True) if whole else [store.admit([one])[0] for one in offers]
+    refused = verdicts[-1]
+    assert (refused.accepted, refused.reason == "tenant", refused.unit) == (False, bool(share), unit)
+    assert all(verdict.unit is None for verdict in verdicts if verdict.accepted)
+
+
 def test_delayed_jobs_count_against_count_and_bytes_but_not_cost(store: Store) -> None:
     store.publish_policy("normal", {"max_count": 2, "max_cost_ms": 150}, version=2)
     assert store.admit([an_offer(delay_ms=3_600_000)])[0].accepted

@@ -206,6 +206,7 @@ def test_what_stands_aside_takes_the_part_of_the_bounds_that_is_let_work(gate: S
         gate.claim("a", ["bulk"], 4)
     refused, other = gate.admit([offer(22, "bulk", downstream="mail"), offer(30, "bulk")])
     assert (refused.reason, refused.figures) == ("downstream", {"value": 11, "bound": 10})
+    assert refused.unit == "jobs"
     assert other.accepted, "the rest of the bound is for what does not call it"
     # Of jobs that cost more, fewer.
     heavy = gate.admit([offer(23, "bulk", downstream="mail", cost_ms=500)])[0]

@@ -49,7 +49,6 @@ def test_other_numbers() -> None:
         ("cost", 13_400_000, 3_600_000, "13400000 ms of work with this one, at most 3600000 ms of work"),
         ("size", 1200, 1000, "1200 bytes, at most 1000 bytes"),
         ("age", 12_300, 10_000, "12.3 s, at most 10.0 s"),
-        ("tenant", 5, 4, "5 with this one, at most 4"),
         ("waiting_room", 20, 20, "20 tickets are out, at most 20"),
         ("duplicate", None, 7, "bound 7"),
         ("rate", None, None, ""),
@@ -58,3 +57,18 @@ def test_other_numbers() -> None:
 def test_the_figures_of_a_refusal_say_what_they_count(reason, value, bound, words) -> None:
     figures = {name: figure for name, figure in (("value", value), ("bound", bound)) if figure is not None}
     assert say_figures(Verdict(False, "i", "normal", "refused", reason, figures=figures)) == words
+
+
+@pytest.mark.parametrize("reason", ["tenant", "downstream"])
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("jobs", "5 jobs with this one, at most 4 jobs"),
+        ("bytes", "5 bytes with this one, at most 4 bytes"),
+        ("ms", "5 ms of work with this one, at most 4 ms of work"),
+        (None, "5 with this one, at most 4"),
+    ],
+)
+def test_what_has_bounds_of_several_kinds_says_of_which_kind_was_met(reason, unit, words) -> None:
+    verdict = Verdict(False, "i", "normal", "refused", reason, figures={"value": 5, "bound": 4}, unit=unit)
+    assert say_figures(verdict) == words

@@ -152,8 +152,8 @@ class Verdict:
     already: nothing new was stored; with status ``shed``, that the queue declares to drop without an
     error what it has no room for. ``block_s`` is how long its producers may wait for room. ``conflict``
     means that the idempotency key belongs to a different body. ``figures`` hold the value and the bound
-    that refused it. ``phase`` tells where a pending one stands. ``degraded_from`` names the task and the
-    queue that were asked for, and the bound that was met, where a cheaper task was accepted instead.
+    that refused it, counted in ``unit``. ``phase`` tells where a pending one stands. ``degraded_from`` names
+    the task and the queue that were asked for, and the bound that was met, where a cheaper task was accepted.
     """
 
     accepted: bool
@@ -173,16 +173,30 @@ class Verdict:
     degraded_from: dict[str, str] | None = None
     grant: Grant | None = None
     ticket: Ticket | None = None
+    unit: str | None = None
 
 
 #: Outcomes of a full queue that are no error to the producer: counted as refused, answered as shed.
 SHED_IN_SILENCE = frozenset({"drop_newest", "sample"})
 #: Reasons that mean "full", to which a queue's declared outcome applies.
 BOUNDS = frozenset({"count", "bytes", "cost", "age", "tenant", "downstream"})
+#: Reasons that stand for bounds of several kinds.
+SEVERAL_BOUNDS = frozenset({"tenant", "downstream"})
 
 
-#: Bounds of a tenant and behind a downstream are of jobs, bytes or work, whichever is met first.
-UNITS = {"bytes": " bytes", "size": " bytes", "cost": " ms of work"}
+#: In what a bound is counted. Those of a tenant and behind a downstream are of jobs, bytes or work, whichever
+#: is met first: the gate says which.
+UNITS = {
+    "count": "jobs",
+    "bytes": "bytes",
+    "size": "bytes",
+    "cost": "ms",
+    "age": "ms",
+    "deadline": "ms",
+    "waiting_room": "tickets",
+}
+#: How a sentence calls them; what has said "as many jobs" before says no more than the number.
+SAID = {"bytes": " bytes", "ms": " ms of work"}
 
 
 def say_figures(verdict: Verdict) -> str:
@@ -199,7 +213,9 @@ def say_figures(verdict: Verdict) -> str:
         return f"{value / 1000:.1f} s, at most {bound / 1000:.1f} s"
     if verdict.reason == "waiting_room":
         return f"{value:.0f} tickets are out, at most {bound:.0f}"
-    unit = UNITS.get(verdict.reason or "", "")
+    counted_in = verdict.unit or UNITS.get(verdict.reason or "", "")
+    jobs = " jobs" if counted_in == "jobs" and verdict.reason in SEVERAL_BOUNDS else ""
+    unit = SAID.get(counted_in, jobs)
     with_it = "" if verdict.reason == "size" else " with this one"
     return f"{value:.0f}{unit}{with_it}, at most {math.floor(bound)}{unit}"
 
@@ -212,9 +228,10 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
     op_id, kind, queue = row[0], row[1], row[2]
     if kind == "refused":
         figures = {name: float(v) for name, v in zip(("value", "bound"), row[5:7], strict=False) if v}
+        unit = UNITS.get(row[9] if len(row) > 9 else row[3]) if figures else None
         on_full, block_s = row[7], float(row[8])
         if on_full in SHED_IN_SILENCE and row[3] in BOUNDS:
-            return Verdict(True, op_id, queue, "shed", row[3], figures=figures, grant=grant)
+            return Verdict(True, op_id, queue, "shed", row[3], figures=figures, grant=grant, unit=unit)
         wait = block_s if on_full == "block" and row[3] in BOUNDS else 0.0
         return Verdict(
             False,
@@ -228,6 +245,7 @@ def parse_verdict(row: list[Any], now_ms: int) -> Verdict:
             rates=rates,
             grant=grant,
             ticket=read_ticket(queue, told["w"]) if told.get("w") else None,
+            unit=unit,
         )
     if kind == "conflict":
         return Verdict(False, row[3], queue, "refused", "duplicate", 0.0, conflict=True, grant=grant)

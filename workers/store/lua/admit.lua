@@ -90,7 +90,7 @@ for _, o in ipairs(offers) do
     local origin = o.pa and read_record(o.pa)
     local exempt = parent or (origin and origin.s == 'leased') or false
     local spilled
-    local reason, value, bound, limited, wait, ticket
+    local reason, value, bound, kind, limited, wait, ticket
     local old_id, old = superseded_by(o, q, v.policy)
     if not_after and now > not_after then
       reason, exempt = 'unavailable', false
@@ -101,7 +101,7 @@ for _, o in ipairs(offers) do
       end
       if v.barred and not exempt then reason = barred_by(o.n, o.k) end
       if not reason and not exempt and is_bare_secret(o, v.policy) then reason = 'encryption' end
-      if not reason then reason, value, bound = bound_passed(o, q, v, cost) end
+      if not reason then reason, value, bound, kind = bound_passed(o, q, v, cost) end
       if v.policy.rate_limits and not exempt and (not reason or SHEDS[reason]) then
         limited, wait = rate_passed(o, q, v.policy)
         if limited then reason, value, bound = 'rate', false, limited.limit end
@@ -109,7 +109,7 @@ for _, o in ipairs(offers) do
       if not exempt and not whole and v.policy.on_full == 'drop_oldest' then
         for _ = 1, 10 do
           if not SHEDS[reason or ''] or not shed_oldest(o, q, v, reason) then break end
-          reason, value, bound = bound_passed(o, q, v, cost)
+          reason, value, bound, kind = bound_passed(o, q, v, cost)
         end
       end
       if not reason and sampled_out(o, v) then reason, value, bound = 'count', v.depth + v.delayed, v.policy.max_count end
@@ -147,6 +147,7 @@ for _, o in ipairs(offers) do
     if reason and not exempt then
       verdict = {o.i, 'refused', q, reason, 0, value or false, bound or false, v.policy.on_full or 'reject', v.policy.block_s or 0}
       verdict.limited, verdict.wait, verdict.rated, verdict.asked = limited, wait, v.policy.rate_limits and o, asked
+      if reason == 'tenant' or reason == 'downstream' then verdict[10] = kind end
       verdict.ticket = ticket
       refusal = refusal or verdict
     else
@@ -185,7 +186,8 @@ if whole and refusal then
     if verdict[2] == 'accepted' or verdict[2] == 'retry' or verdict.fresh then
       local o = verdict[2] == 'accepted' and verdict[4]
       local q = o and o.df and o.df.q or verdict[3]
-      verdicts[i] = {verdict[1], 'refused', q, refusal[4], 0, refusal[6], refusal[7], 'reject', 0, n = verdict.n,
+      verdicts[i] = {verdict[1], 'refused', q, refusal[4], 0, refusal[6], refusal[7], 'reject', 0, refusal[10],
+        n = verdict.n,
         limited = refusal.limited, wait = refusal.wait, asks = verdict.asks}
     end
   end

@@ -83,7 +83,8 @@ local function standing_for(q, d)
 end
 local function calls_its_own(o, v) return o.ds and o.ds ~= v.policy.downstream and v.parked > 0 end
 
--- The first bound that the offer would pass, or nil. Figures say which number stood against which. `room`
+-- The first bound that the offer would pass, or nil. Figures say which number stood against which, and for a
+-- reason that has bounds of several kinds, of which kind (count, bytes or cost) they are. `room`
 -- stretches the bounds of count, bytes and cost (1 unless said).
 local function bound_passed(o, q, v, cost, room)
   local p = v.policy
@@ -100,22 +101,22 @@ local function bound_passed(o, q, v, cost, room)
   end
   local count = v.depth + v.delayed + 1
   if v.max_count and count > v.max_count * share then
-    return count <= v.open_count * share and 'downstream' or 'count', count, v.max_count * share
+    return count <= v.open_count * share and 'downstream' or 'count', count, v.max_count * share, 'count'
   end
   if p.max_bytes and v.bytes + o.b > p.max_bytes * share then return 'bytes', v.bytes + o.b, p.max_bytes * share end
   -- An empty queue takes one job whatever it costs, as far as the policy's own bound allows.
   local max_cost = v.max_cost
   if v.cost_ms == 0 then max_cost = p.max_cost_ms end
   if max_cost and v.cost_ms + cost > max_cost * share then
-    return v.cost_ms + cost <= v.open_cost * share and 'downstream' or 'cost', v.cost_ms + cost, max_cost * share
+    return v.cost_ms + cost <= v.open_cost * share and 'downstream' or 'cost', v.cost_ms + cost, max_cost * share, 'cost'
   end
   if calls_its_own(o, v) then
     local s = standing_for(q, o.ds)
     local part = share * s.part
     if s.part < 1 and s.jobs > 0 then
       local jobs, work = s.jobs + 1, (s.jobs + 1) * cost -- the others' cost is taken to be this one's
-      if v.max_count and jobs > math.max(1, v.max_count * part) then return 'downstream', jobs, v.max_count * part end
-      if max_cost and work > math.max(cost, max_cost * part) then return 'downstream', work, max_cost * part end
+      if v.max_count and jobs > math.max(1, v.max_count * part) then return 'downstream', jobs, v.max_count * part, 'count' end
+      if max_cost and work > math.max(cost, max_cost * part) then return 'downstream', work, max_cost * part, 'cost' end
     end
   end
   local drained = o.dd and redis.call('HGET', root .. 'model:' .. q, 'seconds_to_drain')
@@ -126,9 +127,9 @@ local function bound_passed(o, q, v, cost, room)
     local part = share * (p.tenant_share or 0.8)
     if part < share then
       local t = tenant_view(q, o.n)
-      if v.max_count and t.count + 1 > math.max(1, v.max_count * part) then return 'tenant', t.count + 1, v.max_count * part end
-      if p.max_bytes and t.bytes + o.b > p.max_bytes * part then return 'tenant', t.bytes + o.b, p.max_bytes * part end
-      if v.max_cost and t.cost + cost > v.max_cost * part then return 'tenant', t.cost + cost, v.max_cost * part end
+      if v.max_count and t.count + 1 > math.max(1, v.max_count * part) then return 'tenant', t.count + 1, v.max_count * part, 'count' end
+      if p.max_bytes and t.bytes + o.b > p.max_bytes * part then return 'tenant', t.bytes + o.b, p.max_bytes * part, 'bytes' end
+      if v.max_cost and t.cost + cost > v.max_cost * part then return 'tenant', t.cost + cost, v.max_cost * part, 'cost' end
     end
   end
   return nil
