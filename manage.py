@@ -16,7 +16,9 @@ def main() -> int:
         )
         return 1
     from config.env import WrongSetting
+    from workers.management.usage import speak_in_one_line
 
+    speak_in_one_line()
     try:
         execute_from_command_line(sys.argv)
     except WrongSetting as fault:
