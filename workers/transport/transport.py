@@ -5,10 +5,11 @@ from __future__ import annotations
 import ssl
 import threading
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from kombu.transport import TRANSPORT_ALIASES
 from kombu.transport import redis as stock
+from kombu.utils.url import as_url
 
 from ..store.connections import read_sentinel_url
 from .channel import BY_SENTINEL, Channel, SentinelChannel
@@ -40,8 +41,28 @@ class Transport(stock.Transport):
         if client.transport_options.get(BY_SENTINEL):
             self.Channel = SentinelChannel
         super().__init__(client, **kwargs)
+        self.can_parse_url = True  # of this one, not of its class: kombu asks such a one for its as_uri
         self.cycle: Any = Poller()
         self._loop: Any = None
+
+    def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
+        """As kombu tells it, which shows a masked password where there is none."""
+        assert self.client is not None
+        facts = self.client.info()
+        if facts["uri_prefix"]:
+            raise NotImplementedError  # kombu then tells the URL as it was given, masked
+        password = facts["password"]
+        told: str = as_url(
+            facts["transport"],
+            facts["hostname"] or "localhost",
+            facts["port"],
+            facts["userid"],
+            password() if include_password and callable(password) else password,
+            quote(str(facts["virtual_host"])),
+            sanitize=not include_password,
+            mask=mask,
+        )
+        return told
 
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         super().register_with_event_loop(connection, loop)
