@@ -794,15 +794,15 @@ class GateMachine(RuleBasedStateMachine):
         job = self.jobs[op_id]
         reply = self.store.cancel(op_id, by="o")
         if job.state in ("waiting", "delayed", "spilled"):
-            assert (reply.result, reply.status) == ("cancelled", "cancelled")
+            assert (reply.result, reply.status, reply.changed) == ("cancelled", "cancelled", True)
             job.cancel_asked = True
             self.end(op_id, "cancelled")
         elif job.state == "leased":
-            assert reply.result == "requested"
+            assert (reply.result, reply.changed) == ("requested", not job.cancel_asked)
             job.cancel_asked = True
         else:
             assert reply.result == ("cancelled" if job.state == "cancelled" else "settled")
-            assert reply.status == job.state
+            assert (reply.status, reply.changed) == (job.state, False)
 
     @precondition(lambda self: len(self.jobs) > 5)
     @rule(data=st.data())

@@ -174,12 +174,13 @@ def test_a_week_leaves_memory_keys_and_rows_flat(gate: Store) -> None:
 
 @pytest.mark.database
 def test_what_only_strangers_write_is_bounded_in_rows_too(gate: Store, monkeypatch: Any) -> None:
-    """Refusals in the journal, and sessions that have ended; what operators did stays."""
-    monkeypatch.setattr(retention, "REFUSALS_KEPT", 20)
+    """Refusals and cancels in the journal, and sessions that have ended; what operators did stays."""
+    monkeypatch.setattr(retention, "STRANGERS_KEPT", 20)
     operator, stranger = Actor("ada", "operator", "page"), Actor("nobody", "", "api")
     write_entry(operator, "set_mode", target="*")
     for _ in range(50):
         write_entry(stranger, "POST /api/v1/mode", outcome=REFUSED)
+        write_entry(Actor("sg_default", "viewer", "api", tenant="default"), "cancel", target="j")
     write_entry(operator, "set_mode", target="*")
     ended = timezone.now() - timedelta(seconds=1)
     Session.objects.create(session_key="a" * 32, session_data="", expire_date=ended)
@@ -188,5 +189,6 @@ def test_what_only_strangers_write_is_bounded_in_rows_too(gate: Store, monkeypat
     )
     Retention(gate).tick()
     assert JournalEntry.objects.filter(outcome=REFUSED).count() == 20
+    assert JournalEntry.objects.filter(verb="cancel").count() == 20
     assert JournalEntry.objects.filter(actor="ada").count() == 2
     assert [s.session_key for s in Session.objects.all()] == ["b" * 32]

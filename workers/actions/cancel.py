@@ -21,7 +21,8 @@ def execute(actor: Actor, *, store: Store, operation_id: str, reason: str = "") 
             actor, VERB, target=operation_id, reason=reason, after={"status": reply.status}, outcome=REFUSED
         )
         raise NotPossible("settled", f"The operation has {reply.status} already.", status=409)
-    write_entry(actor, VERB, target=operation_id, reason=reason, after={"result": reply.result})
+    if reply.changed:
+        write_entry(actor, VERB, target=operation_id, reason=reason, after={"result": reply.result})
     return Result(
         VERB, operation_id, {"operation_id": operation_id, "result": reply.result, "status": reply.status}
     )

@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from ..actions import cancel
 from ..actions.journal import REFUSED
 from ..models import Alert, JournalEntry, QuarantinedJob, ReplayBatch, Transition
 from ..models.quarantined_job import NO_WORDS
@@ -19,7 +20,7 @@ log = logging.getLogger("sluicegate.monitor")
 
 INTERVAL_S = 60.0
 JOURNAL_DAYS = 365
-REFUSALS_KEPT = 100_000
+STRANGERS_KEPT = 100_000  # entries that whoever may knock or submit writes: refusals, and cancels
 TRANSITION_DAYS = 365
 ALERT_DAYS = 90
 BATCH_DAYS = 90
@@ -45,12 +46,18 @@ def forget_payloads(now_ms: int) -> int:
     return forgotten
 
 
-def forget_refusals() -> int:
-    """The oldest refusals beyond the bound; how many. Strangers write these: time alone is no bound."""
-    refused = JournalEntry.objects.filter(outcome=REFUSED)
-    beyond = refused.order_by("-pk").values_list("pk", flat=True)[REFUSALS_KEPT : REFUSALS_KEPT + 1]
-    newest_beyond = next(iter(beyond), None)
-    return 0 if newest_beyond is None else int(refused.filter(pk__lte=newest_beyond).delete()[0])
+def forget_strangers() -> int:
+    """The oldest refusals, and the oldest cancels, beyond the bound; how many. Time alone bounds neither."""
+    forgotten = 0
+    for written in (
+        JournalEntry.objects.filter(outcome=REFUSED),
+        JournalEntry.objects.filter(verb=cancel.VERB),
+    ):
+        beyond = written.order_by("-pk").values_list("pk", flat=True)[STRANGERS_KEPT : STRANGERS_KEPT + 1]
+        newest_beyond = next(iter(beyond), None)
+        if newest_beyond is not None:
+            forgotten += written.filter(pk__lte=newest_beyond).delete()[0]
+    return forgotten
 
 
 class Retention:
@@ -71,7 +78,7 @@ class Retention:
         horizon_ms = now_ms - SETTLED_QUARANTINE_DAYS * 86_400_000
         QuarantinedJob.objects.filter(state__in=settled, quarantined_at_ms__lt=horizon_ms).delete()
         JournalEntry.objects.filter(at__lt=now - timedelta(days=JOURNAL_DAYS)).delete()
-        forget_refusals()
+        forget_strangers()
         Session.objects.filter(expire_date__lt=now).delete()
         Transition.objects.filter(at_ms__lt=now_ms - TRANSITION_DAYS * 86_400_000).delete()
         Alert.objects.filter(cleared_at_ms__lt=now_ms - ALERT_DAYS * 86_400_000).delete()

@@ -57,10 +57,14 @@ class Erased:
 
 @dataclass(frozen=True, slots=True)
 class CancelReply:
-    """``result``: cancelled, requested (it runs and was asked to stop), settled or unknown."""
+    """``result``: cancelled, requested (it runs and was asked to stop), settled or unknown.
+
+    ``changed``: this call did it; False where it was so before.
+    """
 
     result: str
     status: str
+    changed: bool
 
 
 #: Jobs of a suspended tenant that one call makes eligible again; a script must not hold Redis up.
@@ -257,8 +261,8 @@ class Store:
 
     def cancel(self, op_id: str, *, by: str, tenant: str | None = None) -> CancelReply:
         """Ends an operation before it starts, or asks a running one to stop. Repeating it is safe."""
-        _, result, status = self._run("cancel", op_id, tenant or "", by)
-        return CancelReply(result, status)
+        _, result, status, changed = self._run("cancel", op_id, tenant or "", by)
+        return CancelReply(result, status, bool(changed))
 
     def knows_tenant(self, tenant: str) -> bool:
         """Whether any queue has numbers of it; those of a tenant without jobs are kept for a time."""

@@ -1,24 +1,25 @@
 -- cancel: ends an operation before it starts, or asks a running one to stop.
 -- KEYS  1 root of the gate
 -- ARGV  1 id   2 tenant that may cancel it ("" = any)   3 who asks
--- Reply msgpack {now, "cancelled"|"requested"|"settled"|"unknown", status}
+-- Reply msgpack {now, "cancelled"|"requested"|"settled"|"unknown", status, whether this call changed it}
 -- Cost  O(log n).
 -- @include base
 redis.call('DEL', root .. 'nothing')
 local id = ARGV[1]
 local rec = read_record(id)
-if not rec or (ARGV[2] ~= '' and rec.n ~= ARGV[2]) then return cmsgpack.pack({now, 'unknown', ''}) end
+if not rec or (ARGV[2] ~= '' and rec.n ~= ARGV[2]) then return cmsgpack.pack({now, 'unknown', '', false}) end
 if rec.s == 'leased' then
-  rec.cr = rec.cr or ARGV[3]
-  write_record(id, rec)
-  return cmsgpack.pack({now, 'requested', rec.st and 'running' or 'pending'})
+  local asked = rec.cr
+  rec.cr = asked or ARGV[3]
+  if not asked then write_record(id, rec) end
+  return cmsgpack.pack({now, 'requested', rec.st and 'running' or 'pending', not asked})
 elseif rec.s == 'cancelled' then
-  return cmsgpack.pack({now, 'cancelled', 'cancelled'})
+  return cmsgpack.pack({now, 'cancelled', 'cancelled', false})
 elseif not withdraw(id, rec) then
-  return cmsgpack.pack({now, 'settled', rec.s})
+  return cmsgpack.pack({now, 'settled', rec.s, false})
 end
 rec.cr = ARGV[3]
 finish(id, rec, 'cancelled')
 tell_room(rec.q, 1)
 flush()
-return cmsgpack.pack({now, 'cancelled', 'cancelled'})
+return cmsgpack.pack({now, 'cancelled', 'cancelled', true})
