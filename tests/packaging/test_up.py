@@ -173,3 +173,43 @@ def test_a_directory_too_deep_for_a_socket_still_works(copy: Path, short_dir: Pa
         assert left_behind(deep) == []
     finally:
         deep.kill()
+
+
+def test_what_a_demonstration_left_is_done_by_a_start_without_one(short_dir: Path, copy: Path) -> None:
+    command = [str(copy / ".venv" / "bin" / "python"), "manage.py", "up"]
+    stack = Stack(short_dir / "d", SLUICEGATE_DEMO="1", SLUICEGATE_WORKERS="1")
+    try:
+        stack.start(command, directory=copy)
+        sink = (stack.data_dir / "run" / "sink_port").read_text()
+        left = stack.submit(
+            "webhooks.deliver",
+            f"http://127.0.0.1:{sink}/hooks/messages",
+            {},
+            queue="critical",
+            countdown_s=12,
+        )
+        assert stack.stop() == 0
+        stack.settings["SLUICEGATE_DEMO"] = "0"
+        stack.start(command, directory=copy)
+        assert "sink: still there" in stack.text
+        assert not find_named(stack, "flood")
+        wait_until(lambda: stack.job(left)["status"] == "succeeded", within_s=60, what="the job to be done")
+        for queue in ("urgent", "normal", "bulk"):
+            stack.manage("mode", "set", "draining", "--queue", queue, "--reason", "test")
+        wait_until(lambda: is_empty(stack), within_s=60, what="what else was left to be done")
+        assert stack.stop() == 0
+        stack.start(command, directory=copy)
+        assert not (stack.data_dir / "run" / "sink_port").exists()
+        assert not find_named(stack, "workers.tasks.sink")
+    finally:
+        stack.end()
+
+
+def find_named(stack: Stack, word: str) -> list[int]:
+    """Processes of the installation whose command line has a word."""
+    return [pid for pid in stack.pids() if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def is_empty(stack: Stack) -> bool:
+    rows = stack.get("/api/v1/queues")["queues"]
+    return not any(row["depth"] + row["delayed"] + row["in_flight"] for row in rows)

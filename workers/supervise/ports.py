@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 
 def is_free(port: int) -> bool:
@@ -20,6 +21,30 @@ def find_free() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+class KeptPort:
+    """A port that is the same at each start, as long as nobody else has taken it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def port(self) -> int | None:
+        """The one that was kept; None where there is none."""
+        try:
+            return int(self._path.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def keep(self) -> int:
+        kept = self.port
+        port = kept if kept is not None and is_free(kept) else find_free()
+        self._path.write_text(str(port))
+        return port
+
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)
 
 
 def is_alive(port: int) -> bool:

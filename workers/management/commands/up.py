@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -80,7 +81,7 @@ class Command(BaseCommand):
             redis_url=settings.SLUICEGATE_REDIS_URL,
             concurrency=settings.SLUICEGATE_WORKERS,
             queues=list(dict.fromkeys([*SHIPPED_QUEUES, *newest_versions()])),
-            sink_port=ports.find_free() if settings.SLUICEGATE_DEMO else None,
+            sink_port=self._choose_sink_port(),
         )
         connections.close_all()
         if installation.sink_port is not None:
@@ -94,7 +95,7 @@ class Command(BaseCommand):
         supervisor.wait_until(
             lambda: ports.is_alive(installation.port), child=web, within_s=WEB_READY_S, what="the web process"
         )
-        if installation.sink_port is not None:
+        if settings.SLUICEGATE_DEMO:
             supervisor.start(plans.plan_workload(installation))
         for line in greet(
             port=settings.SLUICEGATE_PORT,
@@ -106,6 +107,23 @@ class Command(BaseCommand):
         ):
             self._print(line)
         self._say(f"up after {time.monotonic() - self.started_at:.1f} s")
+
+    def _choose_sink_port(self) -> int | None:
+        """Where the demonstration's sink listens; None where there is none.
+
+        Its jobs carry the sink's address, and what was accepted is done: so it stays at its port from start
+        to start, and without a demonstration it serves until nothing that one may have left waits any more.
+        """
+        kept = ports.KeptPort(self.data_dir / "run" / "sink_port")
+        if settings.SLUICEGATE_DEMO:
+            return kept.keep()
+        if kept.port is None:
+            return None
+        if not any(row["depth"] + row["delayed"] + row["in_flight"] for row in _queues()):
+            kept.forget()
+            return None
+        self._say("sink: still there, for jobs that the demonstration may have left")
+        return kept.keep()
 
     def _start_server(self, supervisor: Supervisor) -> None:
         binary = server.find_binary()
@@ -171,3 +189,8 @@ class Command(BaseCommand):
         except OSError:
             # The terminal is gone: what is running is stopped all the same, and in order.
             sys.stdout = open(os.devnull, "w")  # noqa: SIM115 it lives as long as the process
+
+
+def _queues() -> Iterable[Mapping[str, Any]]:
+    rows: Mapping[str, Mapping[str, Any]] = open_gate().snapshot()["queues"]
+    return rows.values()
