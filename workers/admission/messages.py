@@ -30,8 +30,13 @@ GATE_HEADER = "sluicegate"
 CLASS_HEADER = "payload_class"
 
 
-#: Longest key, tag or hash that is taken, in characters.
+#: Longest key, tag or hash that is taken, in characters, and most tags.
 MAX_KEY = 500
+MAX_TAGS = 100
+#: Largest cost of one job that is taken, a week in ms: sums over a queue must stay exact.
+MAX_COST_MS = 7 * 86_400_000
+#: More often nothing was ever retried; the count of tries is a whole number in the scripts.
+MAX_RETRIES = 2**31 - 1
 #: Whole numbers beyond this are not exact in the scripts (Lua has doubles only).
 MAX_WHOLE = 2**53
 
@@ -77,9 +82,8 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
     said = headers.get(GATE_HEADER)
     facts = said if isinstance(said, Mapping) else {}
     if facts.get("deadline_ms") is not None:
-        deadline_ms = _whole(facts, "deadline_ms")
-    steps = (headers.get("retries"), headers.get("replaced_task_nesting"))
-    generation = sum(step for step in steps if isinstance(step, int))
+        deadline_ms = _whole(facts, "deadline_ms", least=-MAX_AWAY_S * 1000, most=MAX_AWAY_S * 1000)
+    generation = sum(_steps(name, headers.get(name)) for name in ("retries", "replaced_task_nesting"))
     links = message["properties"].get("sluicegate_links")
     small = envelope.shrink(message)
     small["p"].pop("sluicegate_links", None)
@@ -111,17 +115,17 @@ def _read_offer(message: Mapping[str, Any], queue: str, now: datetime, minted: b
 def _read_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
     """What a producer may say of an offer beside Celery's own headers, by the names of ``Offer``."""
     return {
-        "cost_ms": _whole(facts, "cost_ms"),
-        "offered_ago_ms": _whole(facts, "offered_ago_ms") or 0,
+        "cost_ms": _whole(facts, "cost_ms", most=MAX_COST_MS),
+        "offered_ago_ms": _whole(facts, "offered_ago_ms", most=MAX_AWAY_S * 1000) or 0,
         "ordering_key": _text(facts, "ordering_key"),
         "coalesce_key": _text(facts, "coalesce_key"),
         "downstream": _text(facts, "downstream"),
-        "source_sequence": _whole(facts, "source_sequence"),
+        "source_sequence": _sequence(facts),
         "replay_of": _text(facts, "replay_of"),
         "replay_until_at_ms": _whole(facts, "replay_until_at_ms"),
         "idempotency_key": _text(facts, "idempotency_key"),
         "idempotency_hash": _text(facts, "idempotency_hash"),
-        "tags": _texts("tags", facts.get("tags") or ()),
+        "tags": _tags(facts.get("tags") or ()),
         "trace": _text(facts, "trace"),
         "ticket": _text(facts, "ticket"),
     }
@@ -168,8 +172,9 @@ def _text(facts: Mapping[str, Any], name: str) -> str | None:
     value = facts.get(name)
     if value is None:
         return None
-    if not isinstance(value, str) or len(value) > MAX_KEY:
-        raise OfferError(name, "not a text or too long", f"give at most {MAX_KEY} characters")
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_KEY:
+        # An empty key would be one key for all that have none.
+        raise OfferError(name, "not a text, empty or too long", f"give 1 to {MAX_KEY} characters, or null")
     return _readable(name, value)
 
 
@@ -179,13 +184,38 @@ def _texts(name: str, values: Any) -> tuple[str, ...]:
     return tuple(_readable(name, value) for value in values)
 
 
-def _whole(facts: Mapping[str, Any], name: str) -> int | None:
+def _tags(values: Any) -> tuple[str, ...]:
+    tags = _texts("tags", values)
+    if len(tags) > MAX_TAGS or any(len(tag) > MAX_KEY for tag in tags):
+        raise OfferError(
+            "tags", "too many or too long", f"give at most {MAX_TAGS} of at most {MAX_KEY} characters"
+        )
+    return tags
+
+
+def _whole(facts: Mapping[str, Any], name: str, *, least: int = 0, most: int = MAX_WHOLE - 1) -> int | None:
     value = facts.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MAX_WHOLE:
-        raise OfferError(name, "not a number, or too large", "give a whole number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
+        raise OfferError(name, "not a number, or out of range", f"give a whole number, {least} to {most}")
     return int(value)
+
+
+def _sequence(facts: Mapping[str, Any]) -> int | None:
+    value = _whole(facts, "source_sequence")
+    if value is not None and value != facts["source_sequence"]:
+        raise OfferError("source_sequence", "not a whole number", "number the states of a key 0, 1, 2, ...")
+    return value
+
+
+def _steps(name: str, value: Any) -> int:
+    """How often an id was published again, by one of two headers that count it; what is no number is 0."""
+    if not isinstance(value, int):
+        return 0
+    if not 0 <= value <= MAX_RETRIES:
+        raise OfferError(f"headers.{name}", "out of range", f"give a whole number, 0 to {MAX_RETRIES}")
+    return value
 
 
 def _encode(value: Any) -> Any:
