@@ -15,8 +15,9 @@ from workers.models import Alert, AlertRule
 from ..access.door import Scope
 from ..queries.engine import open_gate
 from ..queries.history import show_alert
+from ..queries.known_queues import has_policy, known_queues
 from .paging import page_document, page_of
-from .problems import Problem
+from .problems import Problem, unknown_queue
 from .schemas import BODY, Note, ProblemDocument, Snooze
 
 router = Router(tags=["alerts"])
@@ -39,6 +40,9 @@ def list_alerts(
         raise Problem(422, "invalid", "state must be firing, cleared or all.", field="state")
     if queue:
         rows = rows.filter(queue=queue)
+        # An alert outlives its queue's policy; where there is neither, no alerts would be no answer.
+        if not has_policy(queue) and not rows.exists():
+            raise unknown_queue(queue, known_queues(), status=422)
     page = page_of(rows, before=before, limit=limit)
     firing = Alert.objects.filter(cleared_at_ms__isnull=True).count()
     return page_document("alerts", page, _with_deliveries, firing=firing)

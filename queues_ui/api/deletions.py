@@ -16,6 +16,7 @@ from workers.privacy.classes import RULES
 
 from ..access.door import Scope
 from ..queries.reach import reach_gate
+from .paging import page_by_ms, page_document
 from .problems import Problem
 from .schemas import DeletionOrder, ProblemDocument
 
@@ -34,12 +35,15 @@ def order_deletion(request: HttpRequest, order: DeletionOrder) -> HttpResponse:
 
 
 @router.get("/deletions", auth=Scope("admin"), response={200: dict, **FAULTS}, summary="The receipts")
-def list_deletions(request: HttpRequest, tag: str | None = None) -> dict[str, Any]:
-    """`tag` finds the receipts of a tag: they keep its digest only."""
+def list_deletions(
+    request: HttpRequest, tag: str | None = None, before: int | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    """Newest first. `tag` finds the receipts of a tag: they keep its digest only."""
     rows = Deletion.objects.all()
     if tag:
         rows = rows.filter(tag_sha256=delete_payloads.digest(tag))
-    return {"deletions": [delete_payloads.show_deletion(row) for row in rows[:100]]}
+    page = page_by_ms(rows, "began_at_ms", before=before, limit=limit)
+    return page_document("deletions", page, delete_payloads.show_deletion)
 
 
 @router.get("/deletions/{deletion_id}", auth=Scope("admin"), response={200: dict, **FAULTS})

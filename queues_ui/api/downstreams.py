@@ -16,7 +16,7 @@ from workers.models import DownstreamVersion
 from ..access.door import Scope
 from ..queries.frame import read_frame
 from ..queries.reach import reach_gate
-from .problems import Problem
+from .problems import unknown_downstream
 from .reading import take_reason_and_version, tell_reason
 from .schemas import BODY, ProblemDocument
 
@@ -100,5 +100,5 @@ def _show(row: DownstreamVersion, *, fields: bool = True) -> dict[str, Any]:
 def _standing(name: str) -> DownstreamVersion:
     row = newest_version(name)
     if row is None or row.fields is None:
-        raise Problem(404, "unknown_downstream", f"There is no downstream {name!r}.", field="name")
+        raise unknown_downstream(name, standing(), field="name")
     return row

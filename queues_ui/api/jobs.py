@@ -28,6 +28,7 @@ from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
 from .admission import TICKET_HEADER, admit, answer_of, rate_fields
 from .problems import Problem
+from .reading import refuse_header
 from .schemas import BODY, Accepted, Job, Jobs, ManyJobs, ProblemDocument, WhyNeeded
 from .submission import Manner, make_offer, read_manner
 
@@ -75,7 +76,18 @@ def submit(
 
 @router.post("/jobs/bulk", auth=Scope("submit"), response={200: dict, **REFUSALS}, summary="Submit many jobs")
 def submit_bulk(request: HttpRequest, jobs: ManyJobs = BODY) -> HttpResponse:
-    """A verdict each, in order; one round trip. `whole` accepts all or none."""
+    """A verdict each, in order; one round trip. `whole` accepts all or none.
+
+    Idempotency-Key and Sluicegate-Ticket go with one job, so neither header is taken here: a job that may be
+    sent again goes to `POST /jobs` with a key of its own, and an item may carry its `ticket`.
+    """
+    refuse_header(
+        request,
+        "Idempotency-Key",
+        "one key cannot stand for many jobs, each with a verdict of its own: submit those that may be sent "
+        "again to /api/v1/jobs, each with its own key",
+    )
+    refuse_header(request, TICKET_HEADER, "a ticket lets one job in: give it as `ticket` in its item")
     whole = isinstance(jobs, Jobs) and jobs.whole
     rows = jobs.jobs if isinstance(jobs, Jobs) else jobs
     if not 1 <= len(rows) <= 1000:

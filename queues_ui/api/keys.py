@@ -15,10 +15,11 @@ from ..access.caller import forget_keys
 from ..access.door import Scope
 from ..queries.engine import open_gate
 from .paging import page_document, page_of
+from .reading import refuse_header
 from .schemas import NewKey, ProblemDocument
 
 router = Router(tags=["keys"])
-FAULTS = dict.fromkeys((401, 403, 404, 422), ProblemDocument)
+FAULTS = dict.fromkeys((400, 401, 403, 404, 422), ProblemDocument)
 
 
 @router.get("/keys", auth=Scope("admin"), response={200: dict, **FAULTS})
@@ -31,7 +32,12 @@ def list_keys(request: HttpRequest, before: int | None = None, limit: int | None
 
 @router.post("/keys", auth=Scope("admin"), response={201: dict, **FAULTS})
 def make_key(request: HttpRequest, wanted: NewKey) -> HttpResponse:
-    """The key is in this answer and nowhere else."""
+    """The key is in this answer and nowhere else; sent again, it makes another."""
+    refuse_header(
+        request,
+        "Idempotency-Key",
+        "a key is kept nowhere, so no answer with one can be given twice: make another and revoke the first",
+    )
     result = create_key.execute(request.auth.actor, **wanted.dict())
     return HttpResponse(json.dumps(result.data), status=201, content_type="application/json")
 

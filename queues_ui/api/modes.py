@@ -12,7 +12,7 @@ from workers.models import Transition
 
 from ..access.door import Scope
 from ..queries.history import show_transition
-from ..queries.known_queues import known_queues
+from ..queries.known_queues import has_policy, known_queues
 from ..queries.reach import reach_gate
 from ..queries.standing_mode import forget_modes
 from .paging import page_document, page_of
@@ -69,4 +69,6 @@ def transitions(
     rows = Transition.objects.all()
     if scope:
         rows = rows.filter(scope=scope)
+        if scope != set_mode.EVERYWHERE and not has_policy(scope) and not rows.exists():
+            raise unknown_queue(scope, known_queues(), status=422, field="scope")
     return page_document("transitions", page_of(rows, before=before, limit=limit), show_transition)

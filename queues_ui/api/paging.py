@@ -43,6 +43,13 @@ def page_by_time(rows: QuerySet[Any], field: str, *, before: int | None, limit: 
     return _cut(rows.order_by(f"-{field}"), limit, lambda row: (getattr(row, field) - EPOCH) // MICROSECOND)
 
 
+def page_by_ms(rows: QuerySet[Any], field: str, *, before: int | None, limit: int | None) -> Page:
+    """The same where that moment is kept in milliseconds."""
+    if before is not None:
+        rows = rows.filter(**{f"{field}__lt": before})
+    return _cut(rows.order_by(f"-{field}"), limit, lambda row: int(getattr(row, field)))
+
+
 def page_document(
     name: str, page: Page, show: Callable[[Any], dict[str, Any]], **more: Any
 ) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from workers.actions.naming import tell_no_queue
+from workers.actions.naming import tell_no_downstream, tell_no_queue
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -51,8 +51,12 @@ class Problem(Exception):
         return {**document, **self.extra}
 
 
-def unknown_queue(queue: str, known: Collection[str], *, status: int = 404) -> Problem:
-    return Problem(status, "unknown_queue", tell_no_queue(queue, known), field="queue")
+def unknown_queue(queue: str, known: Collection[str], *, status: int = 404, field: str = "queue") -> Problem:
+    return Problem(status, "unknown_queue", tell_no_queue(queue, known), field=field)
+
+
+def unknown_downstream(name: str, known: Collection[str], *, status: int = 404, field: str) -> Problem:
+    return Problem(status, "unknown_downstream", tell_no_downstream(name, known), field=field)
 
 
 def problem_response(problem: Problem) -> HttpResponse:

@@ -70,13 +70,13 @@ def search(
         "since_ms": since_ms,
         "until_ms": until_ms,
     }
-    jobs = _seen_by(request.auth, filter_jobs(wanted))
+    jobs = _seen_by(request.auth, filter_jobs(wanted, within=""))
     states = EVERY_STATE if state == "all" else (state,)
     jobs = jobs.filter(state__in=states)  # what is summed stands in indexes by state
     more: dict[str, Any] = {}
     if search:
         held = search_through(jobs, most=MOST_FOUND)
-        others = _seen_by(request.auth, filter_jobs({**wanted, "search": None}))
+        others = _seen_by(request.auth, filter_jobs({**wanted, "search": None}, within=""))
         more["unsearched"] = others.filter(payload_class__in=WITHHELD, state__in=states).order_by().count()
         keys = [key for key in held.keys or () if before is None or key < before]
         jobs = QuarantinedJob.objects.filter(pk__in=keys[: MOST + 1])
@@ -173,25 +173,21 @@ def list_batches(request: HttpRequest, before: int | None = None, limit: int | N
 
 
 @router.get("/batches/{batch_id}", auth=Scope("read"), response={200: dict, **FAULTS})
-def read_batch(request: HttpRequest, batch_id: uuid.UUID) -> dict[str, Any]:
-    """`done` are re-admitted; how those ended since, as far as it is known, is in `outcomes`."""
+def read_batch(
+    request: HttpRequest, batch_id: uuid.UUID, before: int | None = None, limit: int | None = None
+) -> dict[str, Any]:
+    """`done` are re-admitted; how those ended since, as far as it is known, is in `outcomes`.
+
+    `items` are a page, the newest first; `before=` its `next_before` gives the next.
+    """
     batch = ReplayBatch.objects.filter(pk=batch_id).first()
     if batch is None:
         raise Problem(404, "unknown", "There is no such batch.")
     items = batch.items.select_related("job").defer("job__payload", "job__traceback", "job__words_sealed")
-    items = items.order_by("-pk")
-    shown = [
-        {
-            "operation_id": item.job.op_id,
-            "task": item.job.task,
-            "new_id": item.new_id or None,
-            "state": item.state,
-            "detail": item.detail,
-        }
-        for item in items[:200]
-        if request.auth.sees(item.job.tenant)
-    ]
-    return {**show_batch(batch), **batch_outcomes(batch), "items": shown}
+    if request.auth.tenant is not None:
+        items = items.filter(job__tenant=request.auth.tenant)
+    page = page_of(items, before=before, limit=limit or MOST)
+    return {**show_batch(batch), **batch_outcomes(batch), **page_document("items", page, _show_item)}
 
 
 @router.put("/batches/{batch_id}", auth=Scope("operate"), response={200: dict, **FAULTS})
@@ -226,6 +222,16 @@ def show_line(job: QuarantinedJob) -> dict[str, Any]:
         "epoch": job.epoch,
         "state": job.state,
         "bytes": job.bytes,
+    }
+
+
+def _show_item(item: ReplayItem) -> dict[str, Any]:
+    return {
+        "operation_id": item.job.op_id,
+        "task": item.job.task,
+        "new_id": item.new_id or None,
+        "state": item.state,
+        "detail": item.detail,
     }
 
 

@@ -8,13 +8,16 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from ninja import Query, Router
 
+from workers.actions.downstreams import standing
+
 from ..access.caller import Caller
 from ..access.door import Scope
 from ..queries import history
 from ..queries.engine import open_gate
 from ..queries.frame import narrow_to_tenant, read_frame
+from ..queries.known_queues import has_policy, known_queues
 from ..queries.reach import reach_gate
-from .problems import Problem
+from .problems import Problem, unknown_downstream, unknown_queue
 from .schemas import ProblemDocument
 
 router = Router(tags=["queues"])
@@ -60,14 +63,20 @@ def past(
     if every:
         return _json(history.everything(span, step_s=step))
     if downstream:
-        return _json(history.calls(span, downstream=downstream, step_s=step))
+        found = history.calls(span, downstream=downstream, step_s=step)
+        if downstream not in standing() and not any(map(any, found["metrics"].values())):
+            raise unknown_downstream(downstream, standing(), status=422, field="downstream")
+        return _json(found)
     if not metric:
         raise Problem(422, "invalid", "Name a metric, or ask for all=1.", field="metric")
     if metric not in history.METRICS:
         raise Problem(422, "invalid", f"metric must be one of {', '.join(history.METRICS)}.", field="metric")
     if not queue:
         raise Problem(422, "invalid", "Name a queue.", field="queue")
-    return _json(history.points(span, queue=queue, metric=metric, step_s=step))
+    found = history.points(span, queue=queue, metric=metric, step_s=step)
+    if not has_policy(queue) and all(value is None for _, value in found["points"]):
+        raise unknown_queue(queue, known_queues(), status=422)
+    return _json(found)
 
 
 def frame_for(caller: Caller) -> dict[str, Any]:

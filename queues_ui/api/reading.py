@@ -69,6 +69,12 @@ def take_reason_and_version(changes: dict[str, Any]) -> tuple[str, int | None]:
     return tell_reason(reason), version
 
 
+def refuse_header(request: HttpRequest, name: str, why: str) -> None:
+    """For a header that asks for what a route cannot do: to pass it over would be to promise it."""
+    if name in request.headers:
+        raise Problem(400, "invalid", f"{name} is not taken here: {why}.", field=name)
+
+
 def tell_reason(reason: str) -> str:
     """What the journal says: that a program gave none is not the same as an entry that lost it."""
     return reason if reason.strip() else NO_REASON

@@ -6,7 +6,7 @@ import json
 import logging
 from typing import Any
 
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
@@ -87,6 +87,13 @@ def on_unavailable(request: HttpRequest, fault: StoreUnavailable) -> HttpRespons
 def on_database(request: HttpRequest, fault: Exception) -> HttpResponse:
     log.warning("the database cannot serve: %s", fault)
     return problem_response(unavailable("database"))
+
+
+@api.exception_handler(DataError)
+def on_unstorable(request: HttpRequest, fault: DataError) -> HttpResponse:
+    """PostgreSQL takes no NUL in a text, and no text longer than its column."""
+    told = str(fault).strip().split("\n", 1)[0][:200]
+    return problem_response(Problem(422, "invalid", f"The database cannot keep what was sent: {told}"))
 
 
 @api.exception_handler(Http404)

@@ -58,7 +58,7 @@ function drawList(list) {
 
 async function read() {
   if (!admin) return;
-  try { drawList((await get("/deletions")).deletions); } catch (error) { setText($("[data-facts]"), /** @type {Error} */ (error).message); }
+  try { drawList((await get("/deletions?limit=100")).deletions); } catch (error) { setText($("[data-facts]"), /** @type {Error} */ (error).message); }
 }
 
 startPage({ draw: () => {} });

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync
 
+from config import asgi
 from queues_ui.access.body_limit import BodyLimit
+from queues_ui.api.routes import api
 
 LIMIT = 1000
 
@@ -51,6 +53,17 @@ def test_a_declared_length_is_refused_before_anything_is_read():
 def test_a_chunked_body_is_refused_at_the_limit():
     status, read, seen = post([b"x" * 100] * 1000)
     assert (status, read, seen) == (413, 11, b"")
+
+
+def test_whatever_the_address_a_body_is_counted_in_bytes_at_the_door(settings):
+    """Routes bound rows and texts; what a body may come to in bytes is bounded once, before all of them."""
+    inner = asgi.door
+    assert isinstance(inner, BodyLimit)
+    assert inner.max_bytes == settings.SLUICEGATE_MAX_BODY_BYTES
+    routes = [route for path in api.get_openapi_schema()["paths"].values() for route in path.values()]
+    bodies = [route for route in routes if "requestBody" in route]
+    assert len(bodies) > 10
+    assert all("413" in route["responses"] for route in bodies)
 
 
 def test_a_body_in_chunks_arrives_whole():

@@ -214,6 +214,55 @@ def test_a_batch_tells_what_became_of_what_it_readmitted_and_later_ones_are_judg
     assert admin_api.get("/quarantine/replays?fingerprint=new").json()["task"] is None
 
 
+def test_a_text_that_a_database_cannot_keep_is_no_fault_of_ours(api, admin_api, gate):
+    """PostgreSQL takes no NUL; what is refused for it changes nothing."""
+    nul, half = "a\x00b", "%00"
+    for answer in (
+        admin_api.put("/mode", {"mode": "saturated", "reason": nul}),
+        admin_api.put("/policies/bulk", {"weight": 7, "owner": nul, "reason": nul}),
+        admin_api.put("/alerts/rules", {"name": nul, "measure": "depth", "threshold": 1}),
+        admin_api.post("/keys", {"tenant": nul, "scopes": ["read"], "label": nul}),
+        admin_api.post("/deletions", {"tag": nul, "reason": nul}),
+        admin_api.post("/tenants/a%00b/suspend", {"reason": nul}),
+        admin_api.post("/quarantine/replay", {"ids": [nul]}),
+        admin_api.post("/quarantine/discard", {"filter": {"task": nul}}),
+        admin_api.get(f"/quarantine?task={half}&search={half}"),
+        admin_api.get(f"/quarantine/{half}"),
+        admin_api.get(f"/journal?search={half}"),
+        admin_api.get(f"/deletions?tag={half}"),
+        admin_api.get(f"/policies/{half}"),
+        admin_api.get(f"/downstreams/{half}"),
+        admin_api.delete(f"/jobs/{half}"),
+        api.client.post("/login/", {"username": nul, "password": nul}),
+        api.client.put(f"/api/v1/policies/{half}", "{}"),
+        api.client.post(f"/api/v1/tenants/{half}/suspend", "{}", content_type="application/json"),
+    ):
+        assert answer.status_code < 500, answer.content
+        if answer.status_code == 422 and answer.json()["reason"] == "invalid":
+            assert answer.json()["detail"]
+    in_force = gate.read_modes()["*"]["mode"] == "saturated"
+    assert in_force == (Transition.objects.filter(after="saturated").exists())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"since_ms": "yesterday"}, "filter.since_ms"),
+        ({"until_ms": True}, "filter.until_ms"),
+        ({"task": ["a", "b"]}, "filter.task"),
+        ({"search": "x" * 301}, "filter.search"),
+        ({"colour": "red"}, "filter.colour"),
+    ],
+)
+def test_a_filter_that_makes_no_sense_is_refused_and_kept_nowhere(admin_api, held, wanted, field):
+    for verb in ("replay", "discard"):
+        answer = admin_api.post(f"/quarantine/{verb}", {"filter": wanted})
+        assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert not ReplayBatch.objects.exists()
+    assert held.filter(state="held").count() == 6
+    assert admin_api.get(f"/quarantine?search={'x' * 301}").json()["field"] == "search"
+
+
 def test_replay_by_id_says_which_are_not_held(admin_api, held):
     answer = admin_api.post("/quarantine/replay", {"ids": ["job-1", "job-1", "gone"]}).json()
     assert (answer["total"], answer["skipped"], answer["left"]) == (2, 1, 1)
@@ -331,6 +380,14 @@ def test_alerts_are_acknowledged_once_and_snoozed(api, gate):
         ({"targets": ["http://169.254.169.254/latest"]}, "targets[0]"),
         ({"targets": ["file:///etc/passwd"]}, "targets[0]"),
         ({"targets": ["nonsense"]}, "targets[0]"),
+        ({"targets": ["http://[::1"]}, "targets[0]"),
+        ({"targets": ["http://example.com:99999/"]}, "targets[0]"),
+        ({"targets": [5]}, "targets[0]"),
+        ({"targets": 5}, "targets"),
+        ({"targets": {"a": 1}}, "targets"),
+        ({"threshold": 10**400}, "threshold"),
+        ({"for_s": 1e300}, "for_s"),
+        ({"measure": ["depth"]}, "measure"),
         ({"colour": "red"}, "colour"),
     ],
 )

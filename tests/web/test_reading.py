@@ -8,7 +8,18 @@ import pytest
 
 from queues_ui.api import paging
 from queues_ui.queries import history
-from workers.models import ApiKey, ReplayBatch, Sample, Suspension, Transition
+from workers.models import (
+    Alert,
+    AlertRule,
+    ApiKey,
+    Deletion,
+    QuarantinedJob,
+    ReplayBatch,
+    ReplayItem,
+    Sample,
+    Suspension,
+    Transition,
+)
 
 pytestmark = pytest.mark.database
 
@@ -141,6 +152,76 @@ def test_the_history_of_many_queues_is_told_in_fewer_points(api, gate, monkeypat
     assert len(whole["transitions"][0]["reason"]) == history.LONGEST_REASON
 
 
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("/alerts?queue=bluk", "queue"),
+        ("/history?metric=depth&queue=bluk", "queue"),
+        ("/quarantine?queue=bluk", "queue"),
+        ("/transitions?scope=bluk", "scope"),
+        ("/mode?queue=bluk", "queue"),
+        ("/policies/bluk", "queue"),
+        ("/contracts/bluk", "queue"),
+    ],
+)
+def test_a_queue_that_nobody_knows_is_an_error_and_not_an_empty_answer(api, path, field):
+    told = api.get(path)
+    assert told.status_code in (404, 422)
+    assert (told.json()["reason"], told.json()["field"]) == ("unknown_queue", field)
+    assert "'bluk'" in told.json()["detail"]
+    assert "(known: bulk, critical, normal, urgent)" in told.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", "/alerts/rules", {"name": "bulk-age", "queue": "bluk"}, "queue"),
+        ("PUT", "/mode", {"mode": "normal", "queue": "bluk"}, "queue"),
+        ("PUT", "/policies/bluk", {"weight": 1}, "queue"),
+        ("POST", "/quarantine/replay", {"filter": {"queue": "bluk"}}, "filter.queue"),
+        ("POST", "/quarantine/discard", {"filter": {"queue": "bluk"}}, "filter.queue"),
+        (
+            "PUT",
+            "/policies/bulk",
+            {"on_full": "degrade", "degrade_to": "t", "degrade_queue": "bluk"},
+            "degrade_queue",
+        ),
+    ],
+)
+def test_nothing_is_set_for_a_queue_that_nobody_knows(api, method, path, body, field):
+    told = api.ask(method, path, body)
+    assert told.status_code in (404, 422)
+    assert told.json()["field"] == field
+    assert "(known: bulk, critical, normal, urgent)" in told.json()["detail"]
+
+
+def test_what_outlives_a_queue_s_policy_is_found_by_its_name(api, gate):
+    rule = AlertRule.objects.get(name="bulk-age")
+    Alert.objects.create(rule=rule, queue="gone", fired_at_ms=1, value=5, threshold=1)
+    Transition.objects.create(scope="gone", before="normal", after="saturated", by="x", at_ms=1)
+    Sample.objects.create(step_s=1, at_ms=1_700_000_000_000, data={"queues": {"gone": {"depth": 4}}})
+    assert len(api.get("/alerts?queue=gone").json()["alerts"]) == 1
+    assert len(api.get("/transitions?scope=gone").json()["transitions"]) == 1
+    path = "/history?queue=gone&metric=depth&since=1700000000000&until=1700000060000"
+    assert api.get(path).json()["points"] == [[1_700_000_000_000, 4]]
+    assert api.get("/alerts?queue=bulk").json()["alerts"] == []
+    assert api.get("/transitions?scope=*").status_code == 200
+
+
+def test_a_downstream_that_nobody_knows_is_an_error_too(api, admin_api, gate):
+    admin_api.put("/downstreams/bank", {})
+    for method, path, body, field in (
+        ("GET", "/history?downstream=bnak", None, "downstream"),
+        ("GET", "/downstreams/bnak", None, "name"),
+        ("DELETE", "/downstreams/bnak", None, "name"),
+        ("PUT", "/policies/bulk", {"downstream": "bnak"}, "downstream"),
+    ):
+        told = api.ask(method, path, body)
+        assert (told.status_code in (404, 422), told.json()["field"]) == (True, field)
+        assert "There is no downstream 'bnak' (known: bank)." in told.json()["detail"]
+    assert api.get("/history?downstream=bank").status_code == 200
+
+
 WIDE = "\u0800" * 300
 #: What makes a row of each long list, told apart by who made it.
 MAKERS = {
@@ -150,6 +231,7 @@ MAKERS = {
     "suspensions": lambda by: Suspension.objects.create(tenant=f"tenant {by}", by=by, reason=WIDE, at_ms=1),
     "keys": lambda by: ApiKey.objects.create(prefix="sg", sha256=by, scopes=["read"], by=by, tasks=[WIDE]),
     "batches": lambda by: ReplayBatch.objects.create(verb="discard", by=by, reason=WIDE),
+    "deletions": lambda by: Deletion.objects.create(by=by, reason=WIDE, began_at_ms=1000 + int(by)),
 }
 
 
@@ -170,6 +252,30 @@ def test_a_page_ends_before_it_is_too_large_and_the_rest_is_the_next(admin_api, 
             break
         before = f"&before={page['next_before']}"
     assert [by for by in seen if by.isdigit()] == [str(i) for i in range(8, -1, -1)]
+
+
+def test_the_items_of_a_batch_are_pages_too(admin_api, api, gate, monkeypatch):
+    monkeypatch.setattr(paging, "MOST_BYTES", 3000)
+    batch = ReplayBatch.objects.create(verb="replay", by="x", total=9)
+    for number in range(9):
+        tenant = "default" if number % 2 else "other"
+        job = QuarantinedJob.objects.create(
+            op_id=f"j{number}", queue="bulk", reason="failed", tenant=tenant, quarantined_at_ms=1
+        )
+        ReplayItem.objects.create(batch=batch, job=job, detail=WIDE)
+
+    def read(caller, most):
+        seen, before = [], ""
+        while before is not None:
+            answer = caller.get(f"/batches/{batch.pk}?limit={most}{before}")
+            assert len(answer.content.decode()) < 4500
+            page = answer.json()
+            seen += [item["operation_id"] for item in page["items"]]
+            before = f"&before={page['next_before']}" if page["next_before"] is not None else None
+        return seen
+
+    assert read(admin_api, 5) == [f"j{number}" for number in range(8, -1, -1)]
+    assert read(api, 2) == ["j7", "j5", "j3", "j1"]  # its own tenant's
 
 
 @pytest.mark.parametrize("name", MAKERS)

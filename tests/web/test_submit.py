@@ -13,6 +13,7 @@ from queues_ui.access.threads import REPEATED, build_environ
 from queues_ui.queries import standing_mode
 from workers.actions.naming import tell_known
 from workers.exceptions import StoreUnavailable
+from workers.models import ApiKey, JournalEntry
 from workers.store import Store
 
 ECHO = {"task": "drill.echo", "args": [1]}
@@ -150,9 +151,34 @@ def test_a_full_queue_answers_429_with_a_time_to_come_back(api, admin_api):
     assert int(refused["Retry-After"]) >= 1
     assert refused.json()["retry_after_s"] == int(refused["Retry-After"])
     assert refused.json()["detail"].endswith("as its policy allows: 4 with this one, at most 3.")
-    assert refused.json()["figures"] == {"value": 4, "bound": 3}
+    assert (refused.json()["figures"], refused.json()["unit"]) == ({"value": 4, "bound": 3}, "jobs")
     assert refused["RateLimit"].startswith('"count";r=0;t=')
     assert refused["RateLimit-Policy"].startswith('"count";q=3')
+
+
+@pytest.mark.parametrize(
+    ("policy", "unit", "said", "quota"),
+    [
+        ({"max_count": 4}, "jobs", "2 jobs with this one, at most 1 jobs", "concurrent-requests"),
+        ({"max_bytes": 1000}, "bytes", " bytes with this one, at most 300 bytes", "content-bytes"),
+        (
+            {"max_cost_ms": 400},
+            "ms",
+            "200 ms of work with this one, at most 120 ms of work",
+            "concurrent-requests",
+        ),
+    ],
+)
+def test_a_tenant_s_share_is_told_with_its_unit(api, key_for, policy, unit, said, quota):
+    unbounded = {"max_count": None, "max_bytes": None, "max_cost_ms": None, "max_wait_s": None}
+    assert api.put("/policies/bulk", {**unbounded, **policy, "tenant_share": 0.3}).status_code == 200
+    job = {**ECHO, "queue": "bulk", "cost_ms": 100}
+    assert key_for("submit", tenant="other").post("/jobs", job).status_code == 202
+    answers = [api.post("/jobs", job) for _ in range(2)]
+    refused = answers[-1]
+    assert (refused.status_code, refused.json()["reason"], refused.json()["unit"]) == (429, "tenant", unit)
+    assert said in refused.json()["detail"]
+    assert f'qu="{quota}"' in refused["RateLimit-Policy"]
 
 
 def fields_of(header: str) -> dict[str, dict[str, int]]:
@@ -415,6 +441,29 @@ def test_a_bulk_submit_gives_a_verdict_each(api):
     assert int(answer["Retry-After"]) >= 1
 
 
+@pytest.mark.parametrize(
+    ("header", "path", "body", "fix"),
+    [
+        ("Idempotency-Key", "/jobs/bulk", [ECHO], "to /api/v1/jobs, each with its own key"),
+        ("Sluicegate-Ticket", "/jobs/bulk", [ECHO], "give it as `ticket` in its item"),
+        ("Idempotency-Key", "/keys", {"scopes": ["read"]}, "make another and revoke the first"),
+    ],
+)
+def test_a_header_that_a_route_cannot_keep_is_refused_and_not_passed_over(
+    admin_api, gate: Store, header, path, body, fix
+):
+    keys = ApiKey.objects.count()
+    refused = admin_api.post(path, body, **{header.replace("-", "_"): "k1"})
+    assert (refused.status_code, refused.json()["field"]) == (400, header)
+    assert fix in refused.json()["detail"]
+    assert gate.snapshot()["queues"]["normal"]["totals"]["offered"] == 0
+    assert ApiKey.objects.count() == keys
+    assert admin_api.post(path, body).status_code in (200, 201)
+    described = admin_api.client.get("/api/v1/openapi.json").json()["paths"][f"/api/v1{path}"]["post"]
+    assert "400" in described["responses"]
+    assert header not in [parameter["name"] for parameter in described.get("parameters", ())]
+
+
 def test_a_whole_bulk_submit_accepts_all_or_none(api, gate: Store):
     api.put("/policies/bulk", {"max_count": 2})
     answer = api.post("/jobs/bulk", {"jobs": [{**ECHO, "queue": "bulk"}] * 3, "whole": True}).json()
@@ -427,6 +476,7 @@ def test_cancel_is_told_apart_from_settled_and_unknown(api):
     path = f"/jobs/{said['operation_id']}"
     assert api.delete(path).status_code == 200
     assert api.delete(path).status_code == 200
+    assert JournalEntry.objects.filter(verb="cancel").count() == 1, "the second one changed nothing"
     assert api.get(path).json()["status"] == "cancelled"
     assert api.delete(f"/jobs/{uuid.uuid4()}").status_code == 404
 
@@ -436,7 +486,9 @@ def test_a_settled_job_cannot_be_cancelled(api, gate: Store):
 
     said = api.post("/jobs", ECHO).json()
     claimed = gate.claim("w1", ["normal"])[0]
-    assert api.delete(f"/jobs/{said['operation_id']}").status_code == 202  # it is in a worker's hands
+    for _ in range(2):
+        assert api.delete(f"/jobs/{said['operation_id']}").status_code == 202  # it is in a worker's hands
+    assert JournalEntry.objects.filter(verb="cancel").count() == 1
     other = api.post("/jobs", ECHO).json()
     claimed = gate.claim("w1", ["normal"])[0]
     gate.settle([Settlement(claimed.id, claimed.epoch, "succeeded", run_ms=5)])

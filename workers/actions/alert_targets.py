@@ -38,10 +38,14 @@ def _checked(actor: Actor, target: Any, field: str, allowed_hosts: list[str]) ->
     if not isinstance(target, str) or len(target) > 2000:
         raise NotPossible("invalid", "A target is an address of at most 2000 characters.", field=field)
     url = _as_apprise(target)
-    scheme = urlsplit(url).scheme
-    if scheme == "file" or apprise.Apprise.instantiate(url, suppress_exceptions=True) is None:
+    try:
+        parts = urlsplit(url)
+        scheme, host, _ = parts.scheme, parts.hostname or "", parts.port
+        is_address = scheme != "file" and apprise.Apprise.instantiate(url, suppress_exceptions=True)
+    except ValueError:  # half an address in brackets, a port that is none
+        is_address = None
+    if not is_address:
         raise NotPossible("invalid", "That is no address that a message can be sent to.", field=field)
-    host = urlsplit(url).hostname or ""
     if scheme in WEB and not actor.may("admin") and host not in allowed_hosts and not _is_public(host):
         raise NotPossible(
             "invalid",

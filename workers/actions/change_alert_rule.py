@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,10 +10,13 @@ from django.db import transaction
 from ..models import AlertRule
 from .actor import Actor, NotPossible, Result
 from .alert_targets import check_targets, redact
+from .change_policy import newest_version, newest_versions
 from .journal import require_role, write_entry
+from .naming import tell_no_queue
 
 VERB: Final = "change_alert_rule"
 SEVERITIES: Final = ("info", "warning", "critical")
+MOST: Final = 1e15
 NUMBERS: Final = ("threshold", "clear_threshold", "for_s")
 FIELDS: Final = ("name", "queue", "measure", *NUMBERS, "severity", "enabled", "targets", "runbook")
 MEASURES: Final = tuple(word for word, _ in AlertRule.MEASURES)
@@ -68,11 +70,11 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
         if field not in FIELDS:
             raise NotPossible("invalid", f"{field} is not a field of a rule.", field=field)
         if field == "targets":
+            if not isinstance(value, list):
+                value = check_targets(actor, [] if value is None else value, allowed_hosts=allowed_hosts)
             # What was shown redacted comes back redacted: that means "as it was".
             kept = {redact(target): target for target in rule.targets}
-            value = [
-                kept.get(target, target) if isinstance(target, str) else target for target in value or []
-            ]
+            value = [kept.get(target, target) if isinstance(target, str) else target for target in value]
             new = [target for target in value if target not in rule.targets]
             check_targets(actor, new, allowed_hosts=allowed_hosts)
             checked = check_targets(Actor(actor.name, "admin", actor.via), value, allowed_hosts=allowed_hosts)
@@ -82,6 +84,9 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
                 raise NotPossible("invalid", "A rule keeps its name.", field="name")
         else:
             setattr(rule, field, _read(field, value))
+            if field == "queue" and rule.queue and newest_version(rule.queue) is None:
+                # It would watch nothing, for ever, and look as if all were well.
+                raise NotPossible("unknown_queue", tell_no_queue(rule.queue, newest_versions()), field=field)
     if not rule.measure:
         raise NotPossible("invalid", f"measure must be one of {', '.join(MEASURES)}.", field="measure")
     if rule.threshold is None:
@@ -94,13 +99,8 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
 
 def _read(field: str, value: Any) -> Any:
     if field in NUMBERS:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not math.isfinite(value)
-            or value < 0
-        ):
-            raise NotPossible("invalid", f"{field} must be a number, 0 or more.", field=field)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= MOST:
+            raise NotPossible("invalid", f"{field} must be a number from 0 to {MOST:,.0f}.", field=field)
         return float(value)
     if field == "enabled":
         if not isinstance(value, bool):

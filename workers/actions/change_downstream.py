@@ -15,6 +15,7 @@ from .actor import Actor, NotPossible, Result
 from .change_policy import newest_versions as newest_policies
 from .downstreams import newest_version, standing
 from .journal import FAILED, require_role, write_entry
+from .naming import tell_no_downstream
 
 VERB: Final = "change_downstream"
 MOST: Final = 200  # each is in every frame
@@ -40,11 +41,13 @@ def execute(
     newest = newest_version(name)
     present = newest is not None and newest.fields is not None
     if not present and changes is None:
-        raise NotPossible("unknown_downstream", f"There is no downstream {name!r}.", field="name", status=404)
+        raise NotPossible(
+            "unknown_downstream", tell_no_downstream(name, standing()), field="name", status=404
+        )
     if not present and not actor.may("admin"):
         raise NotPossible(
             "unknown_downstream",
-            f"There is no downstream {name!r}; an admin may make one.",
+            f"{tell_no_downstream(name, standing())} An admin may make one.",
             field="name",
             status=404,
         )

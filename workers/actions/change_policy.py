@@ -14,7 +14,7 @@ from ..store import Store
 from .actor import Actor, NotPossible, Result
 from .downstreams import standing
 from .journal import FAILED, require_role, write_entry
-from .naming import tell_known
+from .naming import tell_known, tell_no_downstream, tell_no_queue
 
 VERB: Final = "change_policy"
 
@@ -104,7 +104,9 @@ def _read_change(
         raise NotPossible("invalid", str(fault), field=fault.field) from fault
     if policy.downstream not in (None, base.downstream) and policy.downstream not in standing():
         raise NotPossible(
-            "invalid", f"There is no downstream {policy.downstream!r}; make it first.", field="downstream"
+            "invalid",
+            f"{tell_no_downstream(policy.downstream or '', standing())} Make it first.",
+            field="downstream",
         )
     return newest, base, policy
 
@@ -114,7 +116,7 @@ def _check_degrade_queue(queue: str, policy: Policy) -> None:
     if other == queue:
         raise PolicyError("degrade_queue", "is this queue itself", "leave it out and set degrade_reserve")
     if other is not None and newest_version(other) is None:
-        raise PolicyError("degrade_queue", f"there is no queue {other!r} with a policy", "name one that has")
+        raise NotPossible("invalid", tell_no_queue(other, newest_versions()), field="degrade_queue")
 
 
 def newest_version(queue: str) -> PolicyVersion | None:

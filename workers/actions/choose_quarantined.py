@@ -10,8 +10,11 @@ from django.db.models import Q, QuerySet
 from ..models import QuarantinedJob
 from ..privacy.classes import RULES
 from .actor import NotPossible
+from .change_policy import newest_version, newest_versions
+from .naming import tell_no_queue
 
 MOST: Final = 10_000  # jobs in one batch; a larger choice is cut there, and the answer says so
+LONGEST: Final = 300  # characters of a word to filter by: a batch keeps its filter
 #: Classes whose error text is shown unasked: a search must not find what it may not show.
 TOLD: Final = tuple(name for name, handling in RULES.items() if handling.error_text)
 WORDS: Final = (
@@ -28,20 +31,23 @@ WORDS: Final = (
 )
 
 
-def filter_jobs(wanted: Mapping[str, Any]) -> QuerySet[QuarantinedJob]:
-    """Exact words, a range of `since_ms` and `until_ms`, and `search` in message, arguments and id."""
+def filter_jobs(wanted: Mapping[str, Any], *, within: str = "filter.") -> QuerySet[QuarantinedJob]:
+    """Exact words, a range of `since_ms` and `until_ms`, and `search` in message, arguments and id.
+
+    ``within`` is where the request has these fields, for the one at fault.
+    """
     jobs = QuarantinedJob.objects.all()
     for name, value in wanted.items():
         if value in (None, ""):
             continue
         if name in WORDS:
-            jobs = jobs.filter(**{name: str(value)})
+            jobs = jobs.filter(**{name: _text(within + name, value)})
         elif name == "since_ms":
-            jobs = jobs.filter(quarantined_at_ms__gte=int(value))
+            jobs = jobs.filter(quarantined_at_ms__gte=_moment(within + name, value))
         elif name == "until_ms":
-            jobs = jobs.filter(quarantined_at_ms__lte=int(value))
+            jobs = jobs.filter(quarantined_at_ms__lte=_moment(within + name, value))
         elif name == "search":
-            text = str(value)[:200]
+            text = _text(within + name, value)
             jobs = jobs.filter(
                 Q(message__icontains=text, payload_class__in=TOLD)
                 | Q(args_text__icontains=text)
@@ -50,8 +56,25 @@ def filter_jobs(wanted: Mapping[str, Any]) -> QuerySet[QuarantinedJob]:
                 | Q(error_type__icontains=text)
             )
         else:
-            raise NotPossible("invalid", f"{name} is not a field to filter by.", field=f"filter.{name}")
+            fields = ", ".join((*WORDS, "since_ms", "until_ms", "search"))
+            raise NotPossible(
+                "invalid",
+                f"{name[:LONGEST]} is not a field to filter by; they are {fields}.",
+                field=f"{within}{name[:LONGEST]}",
+            )
     return jobs
+
+
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise NotPossible("invalid", f"{field} must be a text of at most {LONGEST} characters.", field=field)
+    return value
+
+
+def _moment(field: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise NotPossible("invalid", f"{field} must be whole milliseconds since the epoch.", field=field)
+    return value
 
 
 def choose_held(
@@ -74,5 +97,8 @@ def choose_held(
         .defer("payload", "traceback", "words_sealed")
         .order_by("quarantined_at_ms", "id")[:MOST]
     )
+    queue = (wanted or {}).get("queue")
+    if queue and not held and newest_version(queue) is None:
+        raise NotPossible("unknown_queue", tell_no_queue(queue, newest_versions()), field="filter.queue")
     missed = len(set(ids)) - len(held) if ids is not None else 0
     return held, missed

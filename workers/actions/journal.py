@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..models import JournalEntry
+from ..quarantine.arguments import storable
 from .actor import Actor, NotPermitted
 
 DONE, REFUSED, FAILED = "done", "refused", "failed"
@@ -20,14 +21,15 @@ def write_entry(
     after: Any = None,
     outcome: str = DONE,
 ) -> JournalEntry:
+    # What a stranger typed at the door stands here too: it must not cost the entry, nor an answer.
     entry: JournalEntry = JournalEntry.objects.create(
-        actor=actor.name[:150],
+        actor=storable(actor.name)[:150],
         role=actor.role[:20],
         via=actor.via[:20],
         address=actor.address[:64],
-        verb=verb,
-        target=target[:300],
-        reason=reason[:2000],
+        verb=storable(verb),
+        target=storable(target)[:300],
+        reason=storable(reason)[:2000],
         before=before,
         after=after,
         outcome=outcome,

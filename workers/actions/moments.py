@@ -24,9 +24,13 @@ def read_moment(value: int | float | str | None, *, field: str) -> int | None:
                     "invalid", f"{field} is neither milliseconds nor ISO 8601.", field=field
                 ) from None
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return int(moment.timestamp() * 1000)
-    if isinstance(value, bool) or not 0 < value < LATEST_MS:
-        raise NotPossible(
-            "invalid", f"{field} must be milliseconds since the epoch, before 2100.", field=field
-        )
-    return int(value)
+            return _check_end(int(moment.timestamp() * 1000), field)
+    if isinstance(value, bool) or value <= 0:
+        raise NotPossible("invalid", f"{field} must be milliseconds since the epoch.", field=field)
+    return _check_end(int(value), field)
+
+
+def _check_end(at_ms: int, field: str) -> int:
+    if at_ms >= LATEST_MS:
+        raise NotPossible("invalid", f"{field} must be a time before the year 2100.", field=field)
+    return at_ms

@@ -30,3 +30,7 @@ def tell_known(wanted: str, known: Collection[str]) -> str:
 
 def tell_no_queue(queue: str, known: Collection[str]) -> str:
     return f"There is no queue {queue[:LONGEST]!r} with a policy ({tell_known(queue, known)})."
+
+
+def tell_no_downstream(name: str, known: Collection[str]) -> str:
+    return f"There is no downstream {name[:LONGEST]!r} ({tell_known(name, known)})."

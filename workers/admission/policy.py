@@ -200,7 +200,7 @@ def _check_degrade(policy: Policy) -> None:
 
 def _number(*, low: float, high: float = 1e15, whole: bool = False, open_low: bool = False) -> Reader:
     def read(name: str, value: Any) -> float | int:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
             raise PolicyError(name, f"must be a number, not {_shown(value)}")
         if whole and value != int(value):
             raise PolicyError(name, f"must be a whole number, not {_shown(value)}")

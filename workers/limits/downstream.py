@@ -78,7 +78,7 @@ def _read(name: str, value: Any) -> Any:
             str(name)[:60], "is not a field of a downstream", f"the fields are {', '.join(FIELDS)}"
         )
     low, high, whole = _RANGES[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
         raise DownstreamError(name, f"must be a number, not {value!r}"[:200])
     if whole and value != int(value):
         raise DownstreamError(name, f"must be a whole number, not {value!r}")

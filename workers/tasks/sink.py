@@ -44,7 +44,7 @@ class Behaviour:
             if (
                 isinstance(value, bool)
                 or not isinstance(value, (int, float))
-                or not math.isfinite(value)
+                or not abs(value) < math.inf
                 or value < 0
             ):
                 raise ValueError(f"{name} must be a number of at least 0")
