@@ -37,7 +37,7 @@ bench: venv
 	@exec $(VENV)/python manage.py bench
 
 soak: test-venv
-	@exec $(VENV)/python -m pytest tests/engine tests/faults tests/field tests/monitor tests/web -m soak -s -p no:cacheprovider
+	@exec $(VENV)/python -m pytest tests/engine tests/faults tests/field tests/monitor tests/packaging tests/web -m soak -s -p no:cacheprovider
 
 # Needs pip-tools in the Python that is named.
 lock:

@@ -175,6 +175,7 @@ def test_a_directory_too_deep_for_a_socket_still_works(copy: Path, short_dir: Pa
         deep.kill()
 
 
+@pytest.mark.soak
 def test_what_a_demonstration_left_is_done_by_a_start_without_one(short_dir: Path, copy: Path) -> None:
     command = [str(copy / ".venv" / "bin" / "python"), "manage.py", "up"]
     stack = Stack(short_dir / "d", SLUICEGATE_DEMO="1", SLUICEGATE_WORKERS="1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import socket
 from typing import Any
 
 import msgpack
@@ -12,6 +13,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from workers.management.commands import up
 from workers.models import JournalEntry
 from workers.store import Offer, Store
 
@@ -103,6 +105,30 @@ def test_a_policy_that_cannot_hold_is_told_by_field_and_fix(gate: Store, words, 
 def test_a_new_queue_is_made_when_it_is_said_to_be_one(gate: Store) -> None:
     said("policy", "set", "reports", "max_count=5", "--new", "--reason", "r")
     assert gate.read_policies()["reports"]["max_count"] == 5
+
+
+def test_the_sink_stays_where_it_was_for_as_long_as_anything_waits(gate: Store, tmp_path, settings) -> None:
+    (tmp_path / "run").mkdir()
+    command = up.Command()
+    command.data_dir = tmp_path
+    settings.SLUICEGATE_DEMO = False
+    assert command._choose_sink_port() is None
+    settings.SLUICEGATE_DEMO = True
+    port = command._choose_sink_port()
+    assert port == command._choose_sink_port()
+    gate.admit([Offer(id="left", task="webhooks.deliver", queue="bulk", payload=b"{}", delay_ms=60_000)])
+    settings.SLUICEGATE_DEMO = False
+    assert command._choose_sink_port() == port
+    gate.cancel("left", by="test")
+    assert command._choose_sink_port() is None
+    gate.admit([Offer(id="own", task="t", queue="bulk", payload=b"{}")])
+    assert command._choose_sink_port() is None, "what comes after is no demonstration's"
+    settings.SLUICEGATE_DEMO = True
+    port = command._choose_sink_port()
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        assert command._choose_sink_port() not in (None, port)
 
 
 def test_the_doctor_finds_a_sound_installation_sound(gate: Store) -> None:
