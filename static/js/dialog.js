@@ -7,7 +7,7 @@ import { say } from "./say.js";
  *   extra?: {label: string, key: string, run: () => Promise<string|void>}[], act: () => Promise<string|void>, canAct?: () => string}} Question
  * Ask, and act on the verb. `act` returns what to say when done; a thrown error is shown in the dialog, which stays open.
  * @param {Question} question
- * @returns {{dialog: HTMLDialogElement, setVerb: (text: string) => void, close: () => void}}
+ * @returns {{dialog: HTMLDialogElement, setVerb: (text: string) => void, setTitle: (text: string) => void, close: () => void}}
  */
 export function ask(question) {
   const fault = h("p", { class: "fault", role: "alert" });
@@ -16,8 +16,9 @@ export function ask(question) {
   const main = h("button", { type: "submit", class: "main" }, verb, h("kbd", {}, "Ctrl Enter"));
   const extras = (question.extra || []).map((extra) => h("button", { type: "button", onclick: () => run(extra.run) }, extra.label, h("kbd", {}, extra.key)));
   const cancel = h("button", { type: "button", onclick: () => close() }, "Cancel", h("kbd", {}, "Esc"));
+  const heading = h("h2", { id: "ask-title" }, question.title);
   const form = h("form", { method: "dialog", novalidate: true },
-    h("div", { class: "ask-head" }, h("h2", { id: "ask-title" }, question.title), question.lead ? h("p", {}, question.lead) : null),
+    h("div", { class: "ask-head" }, heading, question.lead ? h("p", {}, question.lead) : null),
     question.parts.map((part) => h("div", { class: "ask-part" }, h("div", { class: "name" }, part.name), h("div", {}, part.body))),
     faultPart,
     h("div", { class: "ask-foot" }, main, extras, cancel, question.note ? h("span", { class: "note" }, question.note) : null));
@@ -68,7 +69,7 @@ export function ask(question) {
   dialog.showModal();
   const first = /** @type {HTMLElement|null} */ (form.querySelector("[data-first]") || form.querySelector("[data-reason]"));
   (first || cancel).focus();
-  return { dialog, setVerb: (text) => { verb.textContent = text; }, close };
+  return { dialog, setVerb: (text) => { verb.textContent = text; }, setTitle: (text) => { heading.textContent = text; }, close };
 }
 
 /** Show words that need no answer. @param {string} title @param {string} text */

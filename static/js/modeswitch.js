@@ -50,7 +50,10 @@ export class ModeSwitch {
       swap(mark, isNow && SHAPE[mode] ? "on" : "", () => (isNow && SHAPE[mode] ? [shape(SHAPE[mode])] : []));
     }
     if (reach.downSinceMs !== null) {
-      const known = [["since", `${clock(reach.downSinceMs)}, seen by this page`], ["because", `Redis cannot be written: ${reach.redis}${reach.detail ? `, ${reach.detail}` : ""}`], ["before", `${frame.mode}${isKnown(frame.mode_since_at_ms) ? ` since ${clock(frame.mode_since_at_ms)}` : ""}`]];
+      // The monitor may have noticed and written it down before this page did.
+      const noted = frame.mode === "failed" && isKnown(frame.mode_since_at_ms);
+      const before = frame.mode !== "failed" ? `${frame.mode}${isKnown(frame.mode_since_at_ms) ? ` since ${clock(frame.mode_since_at_ms)}` : ""}` : frame.mode_before;
+      const known = [["since", noted ? `${clock(frame.mode_since_at_ms)}, entered automatically` : `${clock(reach.downSinceMs)}, seen by this page`], ["because", `Redis cannot be written: ${reach.redis}${reach.detail ? `, ${reach.detail}` : ""}`], ...(before ? [["before", before]] : [])];
       swap(this.facts, JSON.stringify(known), () => known.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, text)]));
       this.note.hidden = !why;
       setText(this.note, why);
@@ -93,6 +96,7 @@ export function askMode(frame, mode, queue) {
   const scopeOptions = [["all queues", null], ...frame.queues.map((q) => [q.name, q.name])];
   const untilOptions = [["until changed", null], ["15 min", 900], ["1 h", 3600], ["4 h", 14400], ...(mode === "draining" ? [["until drained", "drained"]] : [])];
   const place = () => (chosen.queue ? `queue ${chosen.queue}` : "the gate");
+  const heading = () => (chosen.queue ? `Switch the queue ${chosen.queue} from ${title(frame.queues.find((q) => q.name === chosen.queue)?.mode || "unknown")} to ${title(mode)}?` : `Switch ${frame.installation || "the gate"} from ${title(frame.mode)} to ${title(mode)}?`);
   const ends = h("p", { class: "ends", role: "status", "data-ends": true });
   const tellEnd = () => {
     const now = live.frame || frame;
@@ -108,10 +112,10 @@ export function askMode(frame, mode, queue) {
     }));
   };
   const dialog = ask({
-    title: `Switch ${frame.installation || "the gate"} from ${title(frame.mode)} to ${title(mode)}?`,
+    title: heading(),
     lead: LEADS[mode],
     parts: [
-      { name: "where", body: segments(/** @type {any} */ (scopeOptions), queue, (v) => { chosen.queue = v; draw(); dialog.setVerb(`Switch ${v ? `${v} ` : ""}to ${title(mode)}`); }, "where") },
+      { name: "where", body: segments(/** @type {any} */ (scopeOptions), queue, (v) => { chosen.queue = v; draw(); dialog.setTitle(heading()); dialog.setVerb(`Switch ${v ? `${v} ` : ""}to ${title(mode)}`); }, "where") },
       { name: "expected by the model", body: h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "queue"), h("th", {}, "admits"), h("th", { class: "num" }, "would refuse"), h("th", {}, "backlog"))), effect)) },
       { name: "until", body: h("div", {}, segments(/** @type {any} */ (untilOptions), null, (v) => { chosen.until = v; tellEnd(); }, "until"), ends) },
       { name: "reason", body: reason },
