@@ -14,8 +14,8 @@ export class Spark {
     this.node = s("svg", { class: "spark", viewBox: `0 0 ${W + 4} ${H}`, "aria-hidden": "true", preserveAspectRatio: "none" }, this.guard, this.line, this.past, this.dot);
   }
 
-  /** @param {number[]} at @param {(number|null)[]} values @param {number|null} guardMs @param {number|null} ceilingMs @param {number} from @param {number} to */
-  update(at, values, guardMs, ceilingMs, from, to) {
+  /** @param {number[]} at @param {(number|null)[]} values @param {number|null} guardMs @param {number|null} ceilingMs @param {number} from @param {number} to @param {number} [stepMs] of the values, where they stand furthest apart */
+  update(at, values, guardMs, ceilingMs, from, to, stepMs = 1000) {
     let top = isKnown(guardMs) ? guardMs * 1.25 : 1;
     for (const v of values) if (isKnown(v) && v > top) top = v * 1.05;
     const x = (t) => (((t - from) / (to - from)) * W).toFixed(1);
@@ -29,7 +29,7 @@ export class Spark {
     for (let i = 0; i < values.length; i += step) {
       let v = null;
       for (let k = i; k < Math.min(i + step, values.length); k += 1) if (isKnown(values[k]) && (v === null || values[k] > v)) v = values[k];
-      if (v === null || (i > 0 && at[i] - at[i - step] > 3000 * step + 2000)) pen = pastPen = false;
+      if (v === null || (i > 0 && at[i] - at[i - step] > 3 * stepMs * step + 2000)) pen = pastPen = false;
       if (v === null) continue;
       const point = `${x(at[i])} ${y(v)}`;
       line += `${pen ? "L" : "M"}${point}`;

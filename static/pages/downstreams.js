@@ -1,6 +1,6 @@
 // What takes the work behind the queues, how much of it at once, and how long does it take, with and without the wait at the gate?
 import { ShareBar } from "../js/bars.js";
-import { get, may, put, remove } from "../js/api.js";
+import { get, may, put, query, remove } from "../js/api.js";
 import { ask, reasonField } from "../js/dialog.js";
 import { $, h, setAttr, setText, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
@@ -18,20 +18,24 @@ const SETTINGS = {
 };
 const KINDS = { aimd: "aimd: one more while the target is kept, else a cut", gradient: "gradient: by the mean latency against its own long mean" };
 const KEPT_MS = 900000;
+/** The small charts are drawn back at this step: a point of it is less than two pixels wide. */
+const BACK_STEP_S = 10;
+/** Of more downstreams the small charts begin with the page; each has its own chart below. */
+const MOST_DRAWN_BACK = 20;
 const root = $("[data-root]");
 const why = may("operator") ? "" : "viewers read; an operator may change settings, an admin may add a downstream";
 const maker = may("admin") ? "" : why || "an admin may add a downstream";
 const list = h("div");
 const detail = h("div");
 root.replaceChildren(h("div", { class: "section" }, list,
-  h("p", { class: "acts" }, h("button", { type: "button", ...(maker ? { "aria-disabled": "true", title: maker } : {}), onclick: () => edit(null) }, "New downstream", h("kbd", {}, "N")), maker ? h("span", { class: "why" }, maker) : null), h("br"), detail));
+  h("p", { class: "acts" }, h("button", { type: "button", "data-needs-gate": true, ...(maker ? { "aria-disabled": "true", title: maker } : {}), onclick: () => edit(null) }, "New downstream", h("kbd", {}, "N")), maker ? h("span", { class: "why" }, maker) : null), h("br"), detail));
 let current = currentItem();
 /** @type {any[]} */ let known = [];
 /** @type {any} */ let defaults = {};
-/** @type {Map<string, {at: number[], values: number[]}>} limits seen since the page was opened */ const seen = new Map();
+/** @type {Map<string, {at: number[], values: number[]}>} limits of the last 15 minutes */ const seen = new Map();
 /** @type {Map<string, any>} */ const rows = new Map();
 const trace = new Trace();
-const HEAD = [["downstream"], ["state"], ["in flight of limit", "num"], ["", "drawn"], ["limit, since this page was opened", "drawn"], ["mean of target", "num"], ["latency p50", "num"], ["p99", "num", "latency p99"], ["with the wait p50", "num"], ["p99", "num", "with the wait p99"], ["answered/s", "num"], ["dropped/s", "num"], ["cuts, raises", "num", "cuts, raises"], ["queues"]];
+const HEAD = [["downstream"], ["state"], ["in flight of limit", "num"], ["", "drawn"], ["limit, 15 min", "drawn"], ["mean of target", "num"], ["latency p50", "num"], ["p99", "num", "latency p99"], ["with the wait p50", "num"], ["p99", "num", "with the wait p99"], ["answered/s", "num"], ["dropped/s", "num"], ["cuts, raises", "num", "cuts, raises"], ["queues"]];
 const body = h("tbody");
 const grid = h("table", {}, h("thead", {}, h("tr", {}, HEAD.map(([text, cls, whole]) => h("th", { class: cls || null, "data-name": whole || null }, text)))), body);
 const table = h("div", { class: "scrollx" }, grid);
@@ -46,7 +50,20 @@ function load() {
     draw(live.frame, live.state());
     stacked(grid);
     open(current || known[0]?.name || "");
+    for (const d of known.slice(0, MOST_DRAWN_BACK)) drawBack(d.name);
   });
+}
+
+/** What the limit was before this page was opened, from the stored history. @param {string} name */
+async function drawBack(name) {
+  let data;
+  try { data = await get(`/history${query({ downstream: name, since: Math.round(live.now() - KEPT_MS), step: BACK_STEP_S })}`); } catch { return; /* it begins with the page; the chart below tells why */ }
+  const here = seen.get(name) || { at: [], values: [] };
+  const until = here.at[0] ?? Infinity;
+  const limits = data.median?.limit || data.metrics.limit;
+  const before = data.at_ms.map((/** @type {number} */ atMs, /** @type {number} */ i) => [atMs, limits[i]]).filter((/** @type {number[]} */ p) => p[0] < until);
+  seen.set(name, { at: [...before.map((p) => p[0]), ...here.at], values: [...before.map((p) => p[1]), ...here.values] });
+  draw(live.frame, live.state());
 }
 
 /** Without a frame the rows still say which there are, and that no figure of them has come. @param {import("../js/frame.js").Frame|null} frame @param {string} state */
@@ -73,7 +90,7 @@ function draw(frame, state) {
     reasons.forEach((r, i) => setAttr(row.cells[i], "title", r || null));
     row.bar.update(d ? d.in_flight / Math.max(1, d.limit) : null);
     const past = seen.get(k.name);
-    row.spark.update(past?.at || [], past?.values || [], null, null, Math.min(past?.at[0] ?? atMs, atMs - 60000), atMs);
+    row.spark.update(past?.at || [], past?.values || [], null, null, atMs - KEPT_MS, atMs, BACK_STEP_S * 1000);
     if (k.name === current) trace.append(state === "live" ? d : null, state === "live" ? atMs : live.now());
     swap(row.queues, JSON.stringify([!d, d?.queues]), () => (!d ? h("span", { class: "quiet", title: missing }, "\u2013") : d.queues.length ? d.queues.map((q, i) => [i ? ", " : "", h("a", { class: "link", href: `/queues/${encodeURIComponent(q)}/` }, q)]) : h("span", { class: "quiet" }, "by tasks only")));
   }
@@ -112,8 +129,8 @@ function open(name) {
     trace.show(d.name, d.target_ms, live.now());
     const off = why ? { "aria-disabled": "true", title: why } : {};
     detail.replaceChildren(part(d.name, `version ${d.version} by ${d.by}${d.reason ? `: ${d.reason}` : ""}`,
-      facts([["kind", KINDS[d.kind]], ...Object.entries(SETTINGS).map(([key, [unit, means]]) => /** @type {[string, any]} */ ([plainName(key), h("span", {}, unit === "ms" ? wait(d[key]) : unit === "calls" ? plural(d[key], "call") : String(d[key]), h("span", { class: "quiet" }, `  ${means}`))]))]),
-      h("p", { class: "acts" }, h("button", { type: "button", ...off, onclick: () => edit(d) }, `Change ${d.name}`), h("button", { type: "button", ...off, onclick: () => take(d) }, `Remove ${d.name}`), why ? h("span", { class: "why" }, why) : null)),
+      facts([["kind", KINDS[d.kind]], ...Object.entries(SETTINGS).map(([key, [unit, means]]) => /** @type {[string, any]} */ ([plainName(key), h("span", {}, unit === "ms" ? wait(d[key]) : unit === "calls" ? plural(d[key], "call") : String(d[key]), h("span", { class: "means" }, means))]))]),
+      h("p", { class: "acts" }, h("button", { type: "button", "data-needs-gate": true, ...off, onclick: () => edit(d) }, `Change ${d.name}`), h("button", { type: "button", "data-needs-gate": true, ...off, onclick: () => take(d) }, `Remove ${d.name}`), why ? h("span", { class: "why" }, why) : null)),
       trace.node,
       part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "settings", "reason"].map((t) => h("th", {}, t)))), h("tbody", {}, d.history.map((v) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by), h("td", { class: "wrap" }, v.fields ? Object.entries(v.fields).map(([k, x]) => `${k} ${x}`).join(", ") : "removed"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given"))))))))));
   });
