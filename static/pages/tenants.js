@@ -13,11 +13,12 @@ const root = $("[data-root]");
 const body = h("tbody");
 const foot = h("tfoot");
 const COLUMNS = ["offered/s", "accepted", "refused", "done", "waiting", "in flight", "stored", "oldest"];
-const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", {}, "work"))), body, foot);
+const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", { "aria-label": "suspend" }))), body, foot);
 const unseen = h("div");
+const sample = h("p", { class: "part", hidden: true, "data-sample": true });
 const note = h("p", { class: "empty-note", hidden: true }, "No tenant has offered anything yet. A tenant appears with its first API key's job, or with the header ", h("code", { class: "mono ink" }, "tenant"), " on a Celery publish.");
 const suspendedNode = h("div", { class: "section", "data-suspended": true });
-root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, unseen, table, note));
+root.replaceChildren(suspendedNode, h("div", { class: "section scrollx" }, unseen, sample, table, note));
 const why = may("operator") ? "" : "viewers may look; an operator may suspend or resume a tenant";
 
 /** How far down the list of suspended tenants somebody has asked. */
@@ -71,8 +72,10 @@ startPage({
     unseen.hidden = true;
     const list = frame.tenants || [];
     const tenants = new Set(list.map((t) => t.tenant));
-    const left = /** @type {any} */ (frame).tenants_left_out || 0;
-    setText($("[data-facts]"), `${plural(tenants.size, "tenant")}${left ? ` shown, the largest of those that offered last; ${plural(left, "more row")} of a queue and a tenant` : ""}; rates per second over the last 5\u00a0s`);
+    const left = frame.tenants_left_out || 0;
+    setText($("[data-facts]"), `${plural(tenants.size, "tenant")}${left ? " shown" : ""}; rates per second over the last 5\u00a0s`);
+    sample.hidden = !left;
+    if (left) swap(sample, `${list.length} ${left}`, () => [h("b", {}, `A sample: ${count(list.length)} of ${count(list.length + left)} rows`), ", a row being a tenant in a queue. Of those that offered last in each queue the ones that hold and offer most are shown; who is in it changes as they do. The last line is of all."]);
     table.hidden = !list.length;
     note.hidden = !!list.length;
     const keys = new Set();
@@ -99,12 +102,15 @@ startPage({
       setAttr(row.share, "title", t.unknown?.share || null);
       row.bar.update(t.share, t.fair_share);
       swap(row.acts, JSON.stringify([t.suspended, t.suspended ? 0 : t.depth + t.delayed]), () => (t.suspended ? [shape("slash"), " held"]
-        : h("button", { type: "button", class: "plain", "data-act": "suspend", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askSuspend(t.tenant, waitsOf(t.tenant)); } }, "Suspend")));
+        : h("button", { type: "button", class: "plain link", "data-act": "suspend", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askSuspend(t.tenant, waitsOf(t.tenant)); } }, "Suspend")));
     }
     for (const [key, row] of rows) if (!keys.has(key)) { row.node.remove(); rows.delete(key); }
-    const total = (k) => rate(sum(frame.queues, (q) => q.rates?.[k]));
-    swap(foot, JSON.stringify([frame.seq, state]), () => h("tr", {}, h("td", { class: "ink" }, "all"), h("td", {}, "all"), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num ink" }, total(k))),
-      h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.depth))), h("td", { class: "num ink" }, count(sum(frame.queues, (q) => q.in_flight))), h("td", { class: "num ink" }, bytes(sum(frame.queues, (q) => q.bytes))), h("td"), h("td"), h("td")));
+    const all = [...["offered", "accepted", "refused", "succeeded"].map((k) => [sum(frame.queues, (q) => q.rates?.[k]), sum(list, (t) => t.rates?.[k]), rate]),
+      ...["depth", "in_flight", "bytes"].map((k) => [sum(frame.queues, (q) => q[k]), sum(list, (t) => t[k]), k === "bytes" ? bytes : count])];
+    const line = (name, cls, values) => h("tr", {}, h("td", { class: cls }, name), h("td", {}, left && cls ? "all" : ""), values.map((v) => h("td", { class: `num ${cls}` }, v)), h("td"), h("td"), h("td"));
+    swap(foot, JSON.stringify([frame.seq, state]), () => [
+      left ? line(`${count(left)} more rows`, "", all.map(([total, shown, form]) => form(isKnown(total) && isKnown(shown) ? Math.max(0, total - shown) : null))) : null,
+      line("all", "ink", all.map(([total, , form]) => form(total)))]);
   },
 });
 readSuspended();

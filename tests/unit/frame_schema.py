@@ -111,6 +111,7 @@ QUEUE = thing(
         ),
         "rate_limits": {"type": "array", "maxItems": 10, "items": {"type": "object"}},
         "policy_version": WHOLE_OR_NULL,
+        "tenants_known": WHOLE,
         "bounds": BOUNDS,
         "bounds_in_force": BOUNDS,
         "totals": thing({**dict.fromkeys(TOTALS, WHOLE), "refused_by": {"type": "object"}}),

@@ -150,6 +150,7 @@ def queue_row(
             nothing="nothing done in the last 60 s",
         ),
         "objective": attainment(policy, context.promises, load.name),
+        "tenants_known": int(queue.get("tenants_known") or 0),
         "blocked_keys": key_rows(queue, now_ms=now_ms),
         "blocked_keys_known": int(queue.get("blocked_keys_known") or 0),
         "on_full": policy.get("on_full") or "reject",
