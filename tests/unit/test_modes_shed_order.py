@@ -33,7 +33,7 @@ def test_the_least_important_gives_way_first_and_critical_last() -> None:
 def test_each_step_says_its_mark_and_its_rule_in_words() -> None:
     normal = {step.queue: step.says for step in shed_order(SHIPPED, "normal")}
     assert normal["bulk"].replace("\u00a0", " ") == (
-        "at 5,000 jobs, 64.0 MiB or 2 h of work new offers are refused with a time to come back"
+        "at 5,000 jobs, 64 MiB or 2 h of work new offers are refused with a time to come back"
     )
     saturated = {step.queue: step.says for step in shed_order(SHIPPED, "saturated")}
     assert saturated["bulk"] == "closed: every new offer is refused"

@@ -40,11 +40,11 @@ def put_rate(per_s: float) -> str:
 
 
 def put_bytes(value: float) -> str:
-    """Three figures in KiB, MiB or GiB."""
+    """Three figures in KiB, MiB or GiB; a whole size, as bounds are, without decimals."""
     for size, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if value >= size:
             amount = value / size
-            digits = 0 if amount >= 100 else 1 if amount >= 10 else 2
+            digits = 0 if amount >= 100 or amount.is_integer() else 1 if amount >= 10 else 2
             return f"{amount:.{digits}f}{NBSP}{unit}"
     return f"{round(value)}{NBSP}B"
 
