@@ -99,8 +99,7 @@ def read_order(request: HttpRequest, mode: str | None = None) -> dict[str, Any]:
     policies = {
         queue: parse_policy(row.fields).as_fields() for queue, row in change_policy.newest_versions().items()
     }
-    with reach_gate() as store:
-        frame = read_frame(store)
+    frame = _newest_frame()
     in_force = str(frame["mode"]) if frame else "normal"
     return read_shed_order(policies, frame, mode=mode or in_force)
 
@@ -118,11 +117,16 @@ def show_version(row: PolicyVersion, *, fields: bool = True) -> dict[str, Any]:
 
 
 def _newest_row(queue: str) -> dict[str, Any] | None:
+    return next((row for row in (_newest_frame() or {}).get("queues") or [] if row["name"] == queue), None)
+
+
+def _newest_frame() -> dict[str, Any] | None:
+    """None while Redis is away too: what policies promise, and what gives way first, can be read then."""
     try:
-        frame = read_frame(open_gate())
+        with reach_gate() as store:
+            return read_frame(store)
     except StoreUnavailable:
-        return None  # a promise can be read while Redis is away
-    return next((row for row in (frame or {}).get("queues") or [] if row["name"] == queue), None)
+        return None
 
 
 def _newest(queue: str) -> PolicyVersion:

@@ -40,7 +40,7 @@ export class AlertStrip {
         items.length > 1 ? h("a", { class: "link", href: "/alerts/" }, `and ${items.length - 1} more`) : null];
     });
     const why = !may("operator") ? "viewers see alerts; an operator may acknowledge" : isStale ? "not possible without a live frame" : a && !isKnown(a.id) ? "the database has not answered: this alert is not written down yet" : "";
-    setAttr(this.acts, "data-off", !firing);
+    setAttr(this.acts, "data-off", !firing || frame.isPast);
     for (const [button, off] of [[this.acknowledgeButton, why || (a?.acknowledged_by ? `already acknowledged by ${a.acknowledged_by}` : "")], [this.snoozeButton, why]]) {
       setAttr(button, "aria-disabled", off ? "true" : null);
       setAttr(button, "title", off || null);

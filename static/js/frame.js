@@ -10,12 +10,12 @@ import { isKnown } from "./units.js";
  *   bounds: Bounds, bounds_in_force: Bounds, guard_age_s: number|null, age_ceiling_s: number|null, weight: number|null, strict_rank: number|null,
  *   saturated_share: number|null, admit_while_draining?: boolean, downstream_share?: number, reserved_slots?: number|null, owner?: string|null, totals: Record<string, any>, rates: Rates,
  *   wait_ms: {p50: number|null, p95: number|null, p99: number|null}, drain: Drain, unknown?: Record<string, string>,
- *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number, on_full?: string, spilled?: number,
+ *   mode_since_at_ms?: number|null, mode_reason?: string|null, wait_bins?: any, policy_version?: number, tenants_known?: number, on_full?: string, spilled?: number,
  *   spill?: any, objective?: any, blocked_keys?: any[], blocked_keys_known?: number}} Queue
  * @typedef {{seq: number, at_ms: number, sampled_ago_ms: number|null, mode: string, mode_since_at_ms: number|null, mode_reason: string|null,
- *   mode_by?: string, mode_automatic?: boolean, mode_until_at_ms?: number|null, mode_pinned?: boolean, mode_leaves?: string|null, installation?: string,
+ *   mode_before?: string, mode_by?: string, mode_automatic?: boolean, mode_until_at_ms?: number|null, mode_pinned?: boolean, mode_leaves?: string|null, installation?: string,
  *   verdict?: {shape: string, headline: string, lines: string[]}, redis?: any, database?: any, notices?: {kind: string, text: string, since_at_ms: number}[], alerts?: {firing: number, items: any[], last_at_ms?: number|null},
- *   quarantine?: any, events?: any[], queues: Queue[], tenants: any[], workers: any[], unknown?: Record<string, string>}} Frame
+ *   isPast?: boolean, quarantine?: any, events?: any[], queues: Queue[], tenants: any[], tenants_left_out?: number, workers: any[], unknown?: Record<string, string>}} Frame
  */
 
 /** Sum of a field over queues; unknown as soon as one part is. @param {Queue[]} queues @param {(q: Queue) => number|null|undefined} pick @returns {number|null} */

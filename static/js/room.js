@@ -8,6 +8,7 @@ import { bind } from "./keys.js";
 import { live } from "./live.js";
 import { ModeSwitch } from "./modeswitch.js";
 import { Notices } from "./notices.js";
+import { readPast } from "./past.js";
 import { Rows } from "./rows.js";
 import { say } from "./say.js";
 import { Setup } from "./setup.js";
@@ -37,6 +38,10 @@ const side = new Side($("[data-side]"));
 let spoken = "";
 let wasStale = false;
 let modeSeen = "";
+/** @type {Frame|null} what was kept until now, while no frame has come to this page */
+let past = null;
+/** @type {"unread"|"reading"|"read"} */
+let pastIs = "unread";
 let sorted = stored(ORDER_KEY, "policy");
 let isSorted = false;
 
@@ -76,14 +81,27 @@ async function loadSparks() {
   drawSparks();
 }
 
+async function loadPast() {
+  pastIs = "reading";
+  try {
+    past = await readPast(history_, live.now());
+  } catch { /* the database is away too: there is nothing to show */ }
+  pastIs = "read";
+  draw();
+}
+
 function draw() {
-  const frame = live.frame;
-  if (!frame) return verdict.wait();
-  const state = live.state();
+  if (!live.frame) {
+    if (verdict.wait(past, pastIs === "read") && pastIs === "unread") loadPast();
+    if (!past) return;
+  }
+  const frame = live.frame || /** @type {Frame} */ (past);
+  const state = live.frame ? live.state() : "stale";
   const isStale = state !== "live";
-  const empty = isUntouched(frame);
+  const empty = !frame.isPast && isUntouched(frame);
+  setAttr(document.body, "data-drawn", true);
   setAttr(document.body, "data-empty", empty);
-  verdict.update(frame, state, live.ageMs());
+  if (live.frame) verdict.update(frame, state, live.ageMs());
   mode.update(frame, state);
   strip.update(frame, state);
   notices.update(frame, isStale);
@@ -98,7 +116,7 @@ function draw() {
 }
 
 function drawSparks() {
-  const frame = live.frame;
+  const frame = live.frame || past;
   if (!frame || document.hidden) return;
   const to = live.state() === "live" ? frame.at_ms : live.now();
   for (const q of frame.queues) rows.rows.get(q.name)?.spark.update(sparks.at, sparks.column(q.name, "oldest_age_ms"), q.guard_age_s ? q.guard_age_s * 1000 : null, q.age_ceiling_s ? q.age_ceiling_s * 1000 : null, to - SPARK_MS, to);
@@ -118,6 +136,10 @@ function speak(frame) {
 }
 
 live.onFrame((frame) => {
+  if (past) {
+    past = null;
+    chooseRange(chosenRange().key); // to find a sample it may have been made longer
+  }
   history_.append(frame);
   sparks.append(frame);
   speak(frame);
@@ -179,7 +201,11 @@ function rewind(direction) {
   draw();
 }
 
-history_.range = RANGES.find((r) => r.key === stored(RANGE_KEY, matchMedia("(max-width: 760px)").matches ? "5 min" : "15 min")) || RANGES[1];
+function chosenRange() {
+  return RANGES.find((r) => r.key === stored(RANGE_KEY, matchMedia("(max-width: 760px)").matches ? "5 min" : "15 min")) || RANGES[1];
+}
+
+history_.range = chosenRange();
 startShell();
 loadHistory();
 loadSparks();

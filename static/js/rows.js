@@ -102,7 +102,7 @@ class Row {
     this.inFlightBar.update(isKnown(q.in_flight) && q.slots ? q.in_flight / q.slots : 0);
 
     const sink = /** @type {any} */ (frame).downstreams?.find((d) => d.name === q.downstream);
-    setText(this.sink, sink ? `${sink.name} ${count(sink.in_flight)} of ${count(sink.limit)}` : "");
+    setText(this.sink, sink ? `${sink.name} ${count(sink.in_flight)}${NBSP}of${NBSP}${count(sink.limit)}` : "");
     setAttr(this.sink, "title", sink ? `${count(sink.in_flight)} call ${sink.name}, its limit is ${count(sink.limit)} now; mean latency ${wait(sink.mean_ms)} of ${wait(sink.target_ms)}` : null);
     setAttr(this.sink, "data-full", sink ? sink.state === "at_limit" : null);
 
@@ -225,11 +225,12 @@ export class Rows {
     const redis = frame.redis || {};
     const used = isKnown(redis.used_bytes) ? `; Redis ${bytes(redis.used_bytes)}${redis.max_bytes ? ` of ${bytes(redis.max_bytes)}` : ", no limit set"}` : "";
     setText(this.totalStored, `${stored}${used}`);
-    const slots = (frame.workers || []).filter((w) => w.state !== "gone").reduce((n, w) => n + (w.slots || 0), 0);
+    const slots = frame.isPast ? null : (frame.workers || []).filter((w) => w.state !== "gone").reduce((n, w) => n + (w.slots || 0), 0);
     const busy = sum(frame.queues, (q) => q.in_flight);
     swap(this.totalInFlight, `${busy}/${slots}`, () => [h("b", {}, count(busy)), h("span", { class: "of" }, ` / ${count(slots)}`)]);
+    setAttr(this.totalInFlight, "title", slots === null ? "the history does not keep the workers" : null);
     const kept = frame.queues.reduce((n, q) => n + (q.reserved_slots || 0), 0);
-    setText(this.totalNote, kept ? `${count(kept)} slots kept free` : slots ? "" : "no worker is connected");
+    setText(this.totalNote, kept ? `${count(kept)} slots kept free` : slots !== 0 ? "" : "no worker is connected");
   }
 
   /** @param {string} name */

@@ -35,13 +35,21 @@ function step(done, title, line, command = "") {
   const mark = done
     ? s("svg", { class: "stepmark", viewBox: "0 0 18 18", "aria-label": "done", role: "img" }, s("path", { d: "M2.5 9.5 7 14 15.5 4", class: "tick" }))
     : s("svg", { class: "stepmark", viewBox: "0 0 18 18", "aria-label": "to do", role: "img" }, s("circle", { cx: 9, cy: 9, r: 6.5, class: "todo" }));
-  return h("div", { class: "step" }, mark, h("div", {}, h("h3", {}, title), h("p", {}, line), command ? h("div", { class: "command" }, h("pre", {}, command), h("button", { type: "button", onclick: () => copy(command) }, "Copy")) : null));
+  return h("div", { class: "step" }, mark, h("div", {}, h("h3", {}, title), h("p", {}, line), command ? h("div", { class: "command" }, h("pre", {}, command), h("button", { type: "button", onclick: (event) => copy(command, event.currentTarget) }, "Copy")) : null));
 }
 
-/** @param {string} text */
-export async function copy(text) {
+/** Told where it was asked for too, not only to who listens. @param {string} text @param {HTMLElement|null} [word] the word that names the act */
+export async function copy(text, word) {
+  let told = "copied";
   try {
     await navigator.clipboard.writeText(text);
     say("Copied.");
-  } catch { say("The browser did not allow copying; select the text instead."); }
+  } catch {
+    told = "not allowed by the browser: select the text";
+    say("The browser did not allow copying; select the text instead.");
+  }
+  if (!word) return;
+  word.dataset.word ||= word.textContent || "";
+  word.textContent = told;
+  setTimeout(() => { word.textContent = word.dataset.word || ""; }, 2000);
 }

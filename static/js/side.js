@@ -24,12 +24,15 @@ export class Side {
   constructor(root) {
     this.tenants = section("Tenants", "/tenants/");
     this.reasons = section("Refused, by reason", "/queues/");
+    this.noReason = h("p", { class: "quiet" }, `nothing in the last ${REASON_WINDOW_MS / 1000}${NBSP}s`);
+    this.reasons.body.append(this.noReason);
     this.workers = section("Workers", "/workers/");
     this.quarantine = section("Quarantine", "/quarantine/");
     this.shed = section("Gives way first", "/contracts/");
     this.shedKey = "";
     this.events = section("What happened", "/audit/");
-    root.append(...[this.tenants, this.reasons, this.shed, this.workers, this.quarantine, this.events].map((s) => s.node));
+    this.unknown = h("p", { class: "quiet", hidden: true }, "Tenants, reasons of refusals and workers are not kept in the history: unknown until a frame comes. What happened is in the ", h("a", { class: "link", href: "/audit/" }, "audit"), ".");
+    root.append(this.unknown, ...[this.tenants, this.reasons, this.shed, this.workers, this.quarantine, this.events].map((s) => s.node));
     /** @type {Map<string, any>} */
     this.tenantRows = new Map();
     this.tenantBody = h("tbody");
@@ -49,11 +52,14 @@ export class Side {
 
   /** @param {import("./frame.js").Frame} frame @param {boolean} isStale */
   update(frame, isStale) {
+    this.unknown.hidden = !frame.isPast;
+    for (const part of [this.tenants, this.reasons, this.workers, this.events]) part.node.hidden = !!frame.isPast;
+    this.updateShed(frame);
+    this.updateQuarantine(frame);
+    if (frame.isPast) return;
     this.updateTenants(frame);
     this.updateReasons(frame);
-    this.updateShed(frame);
     this.updateWorkers(frame, isStale);
-    this.updateQuarantine(frame);
     this.updateEvents(frame);
   }
 
@@ -66,8 +72,11 @@ export class Side {
     const stays = kept.length === largest.length && largest.every((t) => this.tenantRows.has(t.tenant));
     const shown = stays ? [...this.tenantRows.keys()].filter((k) => k !== "\u0000rest").map((k) => all.find((t) => t.tenant === k)).filter(Boolean) : largest;
     const rest = all.filter((t) => !shown.includes(t));
-    const rows = rest.length ? [...shown, { tenant: "\u0000rest", label: `${rest.length} other${rest.length > 1 ? "s" : ""}`, ...totalOf(rest) }] : shown;
-    if (!stays || rest.length > 0 !== this.tenantRows.has("\u0000rest")) {
+    // A frame looks at some of many tenants: what the others do is what all queues have, less those shown.
+    const others = frame.tenants_left_out ? { label: "all others", ...remainder(frame, shown) } : { label: `${rest.length} other${rest.length > 1 ? "s" : ""}`, ...totalOf(rest) };
+    const isRest = rest.length > 0 || !!frame.tenants_left_out;
+    const rows = isRest ? [...shown, { tenant: "\u0000rest", ...others }] : shown;
+    if (!stays || isRest !== this.tenantRows.has("\u0000rest")) {
       this.tenantRows.clear();
       this.tenantBody.replaceChildren();
     }
@@ -125,6 +134,7 @@ export class Side {
     }
     setText(this.reasons.note, `${rate(total)}/s`);
     setAttr(this.reasons.node, "data-none", live.length === 0);
+    this.noReason.hidden = live.length > 0;
   }
 
   /** The order in which queues give way in the mode in force; read anew when a policy or the mode changes. @param {import("./frame.js").Frame} frame */
@@ -205,6 +215,16 @@ function byTenant(tenants) {
     out.set(t.tenant, held);
   }
   return [...out.values()].sort((a, b) => (b.rates.offered || 0) - (a.rates.offered || 0));
+}
+
+/** @param {import("./frame.js").Frame} frame @param {any[]} shown */
+function remainder(frame, shown) {
+  const rates = {};
+  for (const k of ["offered", "accepted", "refused"]) {
+    const total = sum(frame.queues, (q) => q.rates?.[k]);
+    rates[k] = total === null || shown.some((t) => t.rates[k] === null) ? null : Math.max(0, shown.reduce((n, t) => n - t.rates[k], total));
+  }
+  return { rates, share: null, fair_share: null };
 }
 
 /** @param {any[]} list */

@@ -52,13 +52,20 @@ export class Verdict {
     this.skeleton = "";
   }
 
-  /** No frame has come to this page yet: who keeps it waiting, once that was asked. */
-  wait() {
+  /**
+   * No frame has come to this page yet: who keeps it waiting, once that was asked, and what stands below instead.
+   * @param {import("./frame.js").Frame|null} past @param {boolean} wasRead
+   */
+  wait(past, wasRead) {
     const verdict = waitingVerdict();
-    if (!verdict) return;
+    if (!verdict) return false;
+    const below = past ? `Every number below is of ${clock(past.at_ms)}, the last sample that was kept, and is not live.` : wasRead ? "No sample is kept from before, so there is nothing to show below." : "";
+    const line = [verdict.line, below].filter(Boolean).join(" ");
     swap(this.shapeNode, verdict.shape, () => shape(verdict.shape));
     swap(this.headline, verdict.headline, () => [verdict.headline]);
-    swap(this.lines, verdict.line, () => [verdict.line]);
+    swap(this.lines, line, () => [line]);
+    document.title = `${verdict.headline.split(/[.(]/)[0].trim()} - Sluicegate ${document.body.dataset.installation || ""}`.trim();
+    return true;
   }
 
   /** @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */
@@ -88,14 +95,14 @@ function firstVerdict(frame) {
   return { shape: "dashed", headline: "Nothing has been offered yet. The gate is open and its bounds are set.", lines: ["This page will show, per queue, how old the oldest waiting job is against its guard, what is accepted and refused, and when a backlog will be gone.", left] };
 }
 
-/** What can be said where there never was a frame; null in the first moments. */
+/** What can be said where there never was a frame, `brief` where the bar above has told the rest; null in the first moments. */
 export function waitingVerdict() {
   const who = whoIsSilent(null, live.state());
   if (!who) return null;
-  if (who === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", line: "The gate itself is not touched by this." };
-  if (who === "server") return { shape: "diamond", headline: "The server does not answer.", line: "The gate may be working: only this page's view of it is missing. It tries again by itself." };
-  if (who === "redis") return { shape: "diamond", headline: `Redis does not answer (${reach.redis}). Nothing is accepted and nothing new is started.`, line: `Seen by this page since ${clock(reach.downSinceMs)}. Producers get 503 with Retry-After. Figures come with the first frame; quarantine and audit can be read.` };
-  return { shape: "dashed", headline: "Waiting for the first frame.", line: "The server and Redis answer. A monitor makes the frames: is one running?" };
+  if (who === "rights") return { shape: "diamond", headline: "Your session has ended: log in again to see live figures.", brief: "Your session has ended: log in again.", line: "The gate itself is not touched by this." };
+  if (who === "server") return { shape: "diamond", headline: "The server does not answer.", brief: "The server does not answer; this page tries again by itself.", line: "The gate may be working: only this page's view of it is missing. It tries again by itself." };
+  if (who === "redis") return { shape: "diamond", brief: `Redis does not answer (${reach.redis}). Seen by this page since ${clock(reach.downSinceMs)}.`, headline: `Redis does not answer (${reach.redis}). Nothing is accepted and nothing new is started.`, line: `Seen by this page since ${clock(reach.downSinceMs)}. Producers get 503 with Retry-After; what runs goes on, and is settled when Redis is back. Quarantine and audit can be read.` };
+  return { shape: "dashed", headline: "Waiting for the first frame.", brief: "The server and Redis answer. A monitor makes the frames: is one running?", line: "The server and Redis answer. A monitor makes the frames: is one running?" };
 }
 
 /** What can be said without a fresh frame. @param {import("./frame.js").Frame} frame @param {string} state @param {number|null} ageMs */

@@ -2,7 +2,7 @@
 import { get, may, post, put, query } from "../js/api.js";
 import { openRunbook, safeLink } from "../js/alertstrip.js";
 import { ask, reasonField, segments } from "../js/dialog.js";
-import { $, h, swap } from "../js/dom.js";
+import { $, h, setText, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { say } from "../js/say.js";
@@ -25,6 +25,7 @@ root.replaceChildren(h("div", { class: "section" }, firingNode, part("Rules", "e
 /** @type {any[]} */ let rules = [];
 /** @type {any[]} */ let past = [];
 /** @type {number|null} */ let nextBefore = null;
+/** @type {number|null} how many had not cleared when they were read */ let stillFiring = null;
 const why = may("operator") ? "" : "viewers see alerts and rules; an operator may change them";
 
 /** A value with the unit of its measure. @param {string} measure @param {number|null} value */
@@ -153,7 +154,7 @@ function burn(q, short, long) {
 }
 
 function loadHistory() {
-  return reading(historyNode, () => get(`/alerts${query({ limit: 50 })}`), (data) => { past = data.alerts; nextBefore = data.next_before; drawHistory(); });
+  return reading(historyNode, () => get(`/alerts${query({ limit: 50 })}`), (data) => { past = data.alerts; stillFiring = data.firing; nextBefore = data.next_before; drawHistory(); });
 }
 
 function drawHistory() {
@@ -166,12 +167,21 @@ function drawHistory() {
     nextBefore ? h("button", { type: "button", class: "plain", onclick: async () => { const data = await get(`/alerts${query({ limit: 50, before: nextBefore })}`); past = [...past, ...data.alerts]; nextBefore = data.next_before; drawHistory(); } }, "Show older") : "");
 }
 
+/** Without a frame nobody evaluates: those that were not over when last looked at are known from the database. @param {string} unseen */
+function drawWithout(unseen) {
+  const last = past.filter((a) => !a.cleared_at_ms);
+  const more = (stillFiring || 0) - last.length;
+  setText($("[data-facts]"), "what fires now is unknown");
+  swap(firingNode, JSON.stringify([unseen, stillFiring, last.map((a) => a.id)]), () => [h("p", { class: "empty-note" }, shape("dashed"), unseen),
+    stillFiring === null ? null : h("p", { class: "part" }, stillFiring ? `Not over when the rules were last evaluated: ${last.map((a) => `${a.rule}${a.queue ? ` (${a.queue})` : ""}, since ${clock(a.fired_at_ms)}`).join("; ")}${more > 0 ? ` and ${count(more)} older` : ""}.` : "No alert was firing when the rules were last evaluated.")]);
+}
+
 const firstFiring = () => live.frame?.alerts?.items?.find((a) => !a.acknowledged_by) || live.frame?.alerts?.items?.[0];
 bind({ keys: "A", label: "Acknowledge the first alert", group: "Alerts", run: () => { const a = firstFiring(); if (a) acknowledge(a); } });
 bind({ keys: "Z", label: "Snooze the first alert", group: "Alerts", run: () => { const a = firstFiring(); if (a) snooze(a); } });
 bind({ keys: "N", label: "New rule", group: "Alerts", run: () => editRule(null) });
 let firingBefore = "";
-startPage({ draw: (frame, state) => {
+startPage({ wait: drawWithout, draw: (frame, state) => {
   drawFiring(frame, state);
   const now = (frame.alerts?.items || []).map((a) => a.id).join();
   if (now !== firingBefore) { firingBefore = now; loadHistory(); }

@@ -4,6 +4,7 @@ import { $, h, setText, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { segments } from "../js/dialog.js";
+import { inOrder } from "../js/past.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { NBSP, isKnown, percent, plural, rate } from "../js/units.js";
 import { contractParts } from "./contract.js";
@@ -14,13 +15,16 @@ const BOUND_WORDS = { count: "jobs", bytes: "bytes", cost_ms: "work", age_s: "ag
 const root = $("[data-root]");
 const tabs = h("div");
 const order = h("div");
+const unseen = h("p", { class: "empty-note", hidden: true });
 const nav = h("nav", { "aria-label": "queues" });
 const detail = h("div", { class: "detail" });
 const split = h("div", { class: "split", hidden: true }, nav, detail);
-root.replaceChildren(h("div", { class: "section" }, part("What gives way first", "what if this mode were in force, from the policies as they are", tabs, order)), split);
+root.replaceChildren(h("div", { class: "section" }, unseen, part("What gives way first", "what if this mode were in force, from the policies as they are", tabs, order)), split);
 let current = currentItem();
 let mode = "";
 let shownFor = "";
+/** @type {{name: string, state: string, kept: number|null}[]} */ let queues = [];
+/** @type {Promise<void>|null} the policies, asked for only where no frame names the queues */ let declared = null;
 
 /** @param {string} wanted */
 function chooseMode(wanted) {
@@ -34,7 +38,7 @@ function loadOrder() {
 
 /** @param {any} found */
 function drawOrder(found) {
-  order.replaceChildren(h("p", { class: "part" }, found.entered, found.mode === found.in_force ? h("b", {}, " In force now.") : ""),
+  order.replaceChildren(h("p", { class: "part" }, found.entered, found.mode === found.in_force ? h("b", {}, " In force now.") : found.in_force === null ? h("span", { class: "quiet" }, " The mode in force is unknown.") : ""),
     h("ol", { class: "shedlist" }, found.steps.map((s) => h("li", { "data-queue": s.queue, "data-effect": s.effect }, shape(s.shape), h("a", { class: "qname", href: `/policies/${encodeURIComponent(s.queue)}/` }, s.queue), h("span", { class: "ink" }, s.says), h("span", { class: "quiet" }, nowWords(s))))),
     h("p", { class: "quiet" }, found.within_a_queue));
 }
@@ -54,22 +58,44 @@ function open(name) {
   current = name;
   shownFor = "";
   setItem(name);
-  if (live.frame) draw(live.frame);
+  drawQueues();
 }
 
 /** @param {import("../js/frame.js").Frame} frame */
 function draw(frame) {
-  split.hidden = false;
-  const names = frame.queues.map((q) => q.name);
-  if (!names.includes(current)) current = names[0] || "";
-  setText($("[data-facts]"), plural(names.length, "queue"));
-  if (!mode) {
-    mode = MODES.includes(frame.mode) ? frame.mode : "normal";
-    tabs.replaceChildren(h("div", { class: "part acts" }, "in mode", segments(MODES.map((m) => [m, m]), mode, chooseMode, "mode")));
-    loadOrder();
-  }
-  swap(nav, JSON.stringify([current, frame.queues.map((q) => [q.name, q.state, q.objective?.attained])]), () => frame.queues.map((q) => h("a", { href: `/contracts/${encodeURIComponent(q.name)}/`, "aria-current": q.name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(q.name); } },
-    shape(live.state() === "live" ? stateShape(q.state) : "dashed"), h("span", { class: "qn" }, q.name), h("span", { class: "num quiet" }, isKnown(q.objective?.attained) ? `kept ${percent(q.objective.attained)}` : ""))));
+  unseen.hidden = true;
+  if (declared) { declared = null; mode = shownFor = ""; } // what was read without a frame lacks what is measured
+  queues = frame.queues.map((q) => ({ name: q.name, state: live.state() === "live" ? stateShape(q.state) : "dashed", kept: q.objective?.attained ?? null }));
+  begin(MODES.includes(frame.mode) ? frame.mode : "normal");
+  drawQueues();
+}
+
+/** No frame has reached this page: the database still knows the queues and what is promised. @param {string} why */
+function drawWithout(why) {
+  unseen.hidden = false;
+  swap(unseen, why, () => [shape("dashed"), why]);
+  declared ||= get("/policies").then((data) => {
+    if (live.frame) return;
+    queues = inOrder(data.policies).map((p) => ({ name: p.queue, state: "dashed", kept: null }));
+    begin("normal");
+    drawQueues();
+  }, () => { declared = null; });
+}
+
+/** @param {string} inForce */
+function begin(inForce) {
+  if (mode) return;
+  mode = inForce;
+  tabs.replaceChildren(h("div", { class: "part acts" }, "in mode", segments(MODES.map((m) => [m, m]), mode, chooseMode, "mode")));
+  loadOrder();
+}
+
+function drawQueues() {
+  split.hidden = !queues.length;
+  if (!queues.some((q) => q.name === current)) current = queues[0]?.name || "";
+  setText($("[data-facts]"), plural(queues.length, "queue"));
+  swap(nav, JSON.stringify([current, queues]), () => queues.map((q) => h("a", { href: `/contracts/${encodeURIComponent(q.name)}/`, "aria-current": q.name === current ? "true" : null, onclick: (event) => { event.preventDefault(); open(q.name); } },
+    shape(q.state), h("span", { class: "qn" }, q.name), h("span", { class: "num quiet" }, isKnown(q.kept) ? `kept ${percent(q.kept)}` : ""))));
   if (shownFor !== current && current) {
     shownFor = current;
     reading(detail, () => get(`/contracts/${encodeURIComponent(current)}`), (c) => detail.replaceChildren(h("h2", {}, c.queue), ...contractParts(c)));
@@ -78,13 +104,13 @@ function draw(frame) {
 
 /** @param {number} step */
 function move(step) {
-  const names = (live.frame?.queues || []).map((q) => q.name);
+  const names = queues.map((q) => q.name);
   if (names.length) open(names[(names.indexOf(current) + step + names.length) % names.length]);
 }
 
 bind({ keys: "J", label: "Next queue", group: "Queues", run: () => move(1) });
 bind({ keys: "K", label: "Queue before", group: "Queues", run: () => move(-1) });
-startPage({ draw, wait: (why) => swap(order, why, () => h("p", { class: "empty-note" }, shape("dashed"), why)) });
+startPage({ draw, wait: drawWithout });
 // What the queues hold changes; the list is read again while it is looked at.
 setInterval(() => { if (mode && !document.hidden && live.state() === "live") loadOrder(); }, 10000);
 window.addEventListener("popstate", () => { const item = currentItem(); if (item && item !== current) open(item); });

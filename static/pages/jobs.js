@@ -77,9 +77,9 @@ function draw(job) {
   const link = (id) => h("a", { class: "idlink", href: `/jobs/${encodeURIComponent(id)}/`, onclick: (event) => { event.preventDefault(); open(id); } }, id);
   const phase = job.phase && !settled ? `, ${job.phase}${isKnown(job.due_at_ms) ? ` until ${clock(job.due_at_ms)}` : ""}` : "";
   shown.replaceChildren(
-    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, job.task || "task unknown"), h("span", { class: "mono" }, job.operation_id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(job.operation_id) }, h("kbd", {}, "C"), "copy")),
+    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, job.task || "task unknown"), h("span", { class: "mono" }, job.operation_id), " ", h("button", { type: "button", class: "plain", onclick: () => copyId(job.operation_id) }, h("kbd", {}, "C"), h("span", { "data-copy-word": true }, "copy"))),
       h("div", { class: "acts", "data-status": job.status }, shape(SHAPES[job.status] || "dashed"), h("b", {}, `${job.status}${phase}`), job.cancel_requested && !settled ? h("span", { class: "quiet" }, "cancel requested") : null, job.quarantined || job.quarantine ? h("a", { class: "link", href: `/quarantine/${encodeURIComponent(job.operation_id)}/` }, QUARANTINE_SAID[job.quarantine] || `came to quarantine; where it stands is unknown: ${job.unknown?.quarantine || "not told"}`) : null),
-      h("div", { class: "joined" }, h("button", { type: "button", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askCancel(job); } }, "Cancel this job"))),
+      h("div", { class: "joined" }, h("button", { type: "button", "data-needs-gate": true, "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askCancel(job); } }, "Cancel this job"))),
     why && !settled ? h("p", { class: "why part" }, why) : "",
     part("Six times", span === null ? "" : `${span < 1000 ? wait(span) : duration(span)} in all; not to scale`, h("div", { class: "scrollx" }, sixTimes(job.times || {}, job.attempts > 1 ? `${count(job.attempts)} attempts,` : "ran"))),
     h("div", { class: "twocol" }, part("Facts", null, facts([["queue", h("a", { class: "link", href: `/queues/${encodeURIComponent(job.queue)}/` }, job.queue)], ["tenant", job.tenant], ["class", job.payload_class], ["attempts", `${count(job.attempts)}, ${plural(job.deliveries ?? 0, "delivery", "deliveries")}${job.lost_count ? `, lost ${count(job.lost_count)} times` : ""}`], ["worker", job.worker || "none yet"], ["size", bytes(job.bytes)], ["cost", isKnown(job.cost_ms) ? `${duration(job.cost_ms)}, estimated` : job.unknown?.cost_ms || "not estimated"],
@@ -97,6 +97,9 @@ function revealNode(job) {
   draw();
   return node;
 }
+
+/** @param {string} id */
+const copyId = (id) => copy(id, shown.querySelector("[data-copy-word]"));
 
 /** @param {any} job */
 function askCancel(job) {
@@ -152,7 +155,7 @@ function drawSubmit(tasks) {
     }
   } },
   h("div", { class: "wide" }, field("task", task)), h("datalist", { id: "tasks" }, tasks.map((t) => h("option", { value: t }))), field("queue", queue), field("not before", countdown, "s from now"), field("deadline", deadline, "s from now", "not started by then: expired"), field("ordering key", ordering, "", "one at a time, in order"), field("payload class", payloadClass, "", "who may see what it carries"),
-  h("div", { class: "wide" }, field("args", args, "JSON list")), h("div", { class: "wide" }, field("kwargs", kwargs, "JSON object")), h("div", { class: "wide acts" }, h("button", { type: "submit", class: "main" }, "Submit 1 job"), done), h("div", { class: "wide" }, fault));
+  h("div", { class: "wide" }, field("args", args, "JSON list")), h("div", { class: "wide" }, field("kwargs", kwargs, "JSON object")), h("div", { class: "wide acts" }, h("button", { type: "submit", class: "main", "data-needs-gate": true }, "Submit 1 job"), done), h("div", { class: "wide" }, fault));
   submitNode.replaceChildren(part("Submit a job", start.from ? `replays quarantined ${start.from}, once, with what stands here` : `${plural(tasks.length, "task")} known`, form));
   if (location.hash === "#submit") { submitNode.scrollIntoView(); task.focus(); }
 }
@@ -175,7 +178,7 @@ function readArgs(text) {
 }
 
 bind({ keys: "N", label: "Submit a job", group: "Jobs", run: () => { submitNode.scrollIntoView(); /** @type {HTMLElement|null} */ (submitNode.querySelector("input"))?.focus(); } });
-bind({ keys: "C", label: "Copy the id", group: "Jobs", run: () => { if (input.value) copy(input.value); } });
+bind({ keys: "C", label: "Copy the id", group: "Jobs", run: () => { if (input.value) copyId(input.value); } });
 startPage({ search: () => input.focus() });
 window.addEventListener("popstate", () => open(currentItem()));
 reading(submitNode, () => Promise.all([get("/tasks"), live.frame ? null : new Promise((done) => { live.onFrame(() => done(null)); setTimeout(done, 1500); })]), ([data]) => drawSubmit(data.tasks));

@@ -1,12 +1,47 @@
 // What do the pages beside the room share? Their start, their item, reading with errors told, tables.
-import { $, h, setAttr, setText, swap } from "../js/dom.js";
+import { $, $$, h, setAttr, setText, swap } from "../js/dom.js";
 import { live } from "../js/live.js";
 import { reach } from "../js/reach.js";
+import { say } from "../js/say.js";
 import { shape } from "../js/shapes.js";
 import { startShell } from "../js/shell.js";
 import { watchSilence, whoIsSilent } from "../js/silence.js";
 import { NBSP, clock, utc } from "../js/units.js";
 import { waitingVerdict } from "../js/verdict.js";
+
+/** Why an act cannot be done now, by who is silent. Without the monitor alone the gate still takes acts. */
+const CANNOT = { rights: "log in again first", server: "not possible while the server does not answer", redis: "not possible while Redis does not answer" };
+
+/** Acts that the gate must answer for are marked `data-needs-gate`: while it cannot they are dashed and say why. */
+function guardActs() {
+  const why = cannot();
+  for (const node of $$("[data-needs-gate]")) {
+    const isOurs = node.dataset.needsGate === "off";
+    if (why && (isOurs || !node.hasAttribute("aria-disabled"))) {
+      node.dataset.needsGate = "off";
+      setAttr(node, "aria-disabled", "true");
+      setAttr(node, "title", why);
+    } else if (!why && isOurs) {
+      node.dataset.needsGate = "";
+      setAttr(node, "aria-disabled", null);
+      setAttr(node, "title", null);
+    }
+  }
+}
+
+function cannot() {
+  const state = live.state();
+  return state === "live" ? "" : CANNOT[whoIsSilent(live.frame, state)] || "";
+}
+
+document.addEventListener("click", (event) => {
+  const why = event.target instanceof Element && event.target.closest("[data-needs-gate]") ? cannot() : "";
+  if (!why) return;
+  event.preventDefault();
+  event.stopPropagation();
+  guardActs();
+  say(`${why[0].toUpperCase()}${why.slice(1)}.`);
+}, true);
 
 /**
  * `wait` is told, until a first frame comes, why there are no figures: an empty page would look like an idle one.
@@ -18,7 +53,8 @@ export function startPage(own = {}) {
   const draw = () => {
     const verdict = live.frame ? null : waitingVerdict();
     if (live.frame && own.draw) own.draw(live.frame, live.state());
-    else if (verdict && own.wait) own.wait(`Unknown: no frame has come since this page was opened. ${verdict.headline} ${verdict.line}`);
+    guardActs();
+    if (!live.frame && verdict && own.wait) own.wait(`Unknown: no frame has come since this page was opened. ${verdict.brief}`);
   };
   live.onFrame(draw);
   document.addEventListener("livechange", () => { tellSilence(); draw(); });

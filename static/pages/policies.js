@@ -4,6 +4,7 @@ import { reasonField } from "../js/dialog.js";
 import { $, h, setAttr, setText, swap } from "../js/dom.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
+import { inOrder } from "../js/past.js";
 import { say } from "../js/say.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { plural } from "../js/units.js";
@@ -32,7 +33,7 @@ let checked = 0;
 
 function load() {
   return reading(nav, () => get("/policies"), (data) => {
-    names = data.policies.map((p) => p.queue);
+    names = inOrder(data.policies).map((p) => p.queue);
     fields = data.fields || [];
     order();
     if (!names.includes(current)) current = names[0] || "";
@@ -45,7 +46,7 @@ function load() {
 /** As the room orders them. */
 function order() {
   const known = (live.frame?.queues || []).map((q) => q.name);
-  names.sort((a, b) => (known.indexOf(a) + 1 || 99) - (known.indexOf(b) + 1 || 99) || a.localeCompare(b));
+  if (known.length) names.sort((a, b) => (known.indexOf(a) + 1 || 99) - (known.indexOf(b) + 1 || 99) || a.localeCompare(b));
 }
 
 function drawNav() {
@@ -196,7 +197,7 @@ function drawPreview() {
   const not = refused ? `${refused.field}: ${refused.words}` : "";
   const focused = document.activeElement === reason;
   preview.replaceChildren(h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["field", "before", "after", "at this moment"].map((t) => h("th", {}, t)))), h("tbody", {}, rows))),
-    h("div", { class: "acts" }, reason, h("button", { type: "button", class: "main", "aria-disabled": not ? "true" : null, title: not || null, onclick: save }, `Change ${plural(n, "field")} of ${current}`), h("button", { type: "button", onclick: () => { edits = {}; refused = null; draw(); } }, "Leave as it is")),
+    h("div", { class: "acts" }, reason, h("button", { type: "button", class: "main", "data-needs-gate": true, "aria-disabled": not ? "true" : null, title: not || null, onclick: save }, `Change ${plural(n, "field")} of ${current}`), h("button", { type: "button", onclick: () => { edits = {}; refused = null; draw(); } }, "Leave as it is")),
     not && !inputs.has(refused?.field) ? h("p", { class: "fault" }, not) : "", fault);
   if (focused) reason.focus();
 }

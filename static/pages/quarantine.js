@@ -19,6 +19,8 @@ const PAGE = 100;
 const REREAD_MS = 5000;
 /** So long after its end a batch is shown to who opens the page. */
 const NEWS_MS = 15 * 60e3;
+/** Rows of one exported file. */
+const MOST_EXPORTED = 10000;
 
 /** @type {{cause: string, search: string, queue: string, state: string}} */
 const filter = { cause: "", search: "", queue: "", state: "held", ...hashFields() };
@@ -38,7 +40,8 @@ const detailNode = h("div", { class: "pane detail" });
 const searchInput = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "error, task, public argument or id", "aria-label": "search quarantine", value: filter.search }));
 root.replaceChildren(causesNode, jobsNode, detailNode);
 root.before(batchNode);
-$("[data-head-end]").append(h("div", { class: "search" }, searchInput, h("kbd", {}, "/")),
+const exported = h("span", { class: "quiet exported" });
+$("[data-head-end]").append(exported, h("div", { class: "search" }, searchInput, h("kbd", {}, "/")),
   h("div", { class: "joined" }, h("button", { type: "button", onclick: () => exportAs("csv") }, "Export CSV"), h("button", { type: "button", onclick: () => exportAs("json") }, "JSON")));
 searchInput.addEventListener("input", afterTyping(() => { filter.search = searchInput.value.trim(); current = ""; refresh(); }));
 
@@ -200,8 +203,8 @@ function drawActs() {
   const held = detail?.state === "held";
   const off = (extra) => (why || extra ? { "aria-disabled": "true", title: why || extra } : {});
   acts.replaceChildren(
-    h("button", { type: "button", class: "main", "data-act": "replay", ...off(n || held ? "" : "nothing held is selected"), onclick: () => replaySelected() }, `Replay ${n ? count(n) : "selected"}`, h("kbd", {}, "R")),
-    h("button", { type: "button", "data-act": "replay-this", ...off(held ? "" : `this job is ${detail?.state || "not shown"}`), onclick: () => replayThis() }, "Replay this", h("kbd", {}, "Shift R")),
+    h("button", { type: "button", class: "main", "data-needs-gate": true, "data-act": "replay", ...off(n || held ? "" : "nothing held is selected"), onclick: () => replaySelected() }, `Replay ${n ? count(n) : "selected"}`, h("kbd", {}, "R")),
+    h("button", { type: "button", "data-needs-gate": true, "data-act": "replay-this", ...off(held ? "" : `this job is ${detail?.state || "not shown"}`), onclick: () => replayThis() }, "Replay this", h("kbd", {}, "Shift R")),
     h("button", { type: "button", ...off(""), onclick: () => edit() }, "Edit", h("kbd", {}, "E")),
     h("button", { type: "button", "data-act": "discard", ...off(n || held ? "" : "nothing held is selected"), onclick: () => discardSelected() }, `Discard${n ? ` ${count(n)}` : ""}`, h("kbd", {}, "X")));
   if (why) acts.after($(".acts-why", detailNode) || h("span", { class: "why acts-why" }, why));
@@ -211,7 +214,7 @@ function drawDetail() {
   const d = detail;
   const span = wholeSpan(d.times);
   detailNode.replaceChildren(
-    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copy(d.id) }, h("kbd", {}, "C"), "copy")), LEFT[d.state] ? h("div", { class: "acts", "data-left": d.state }, shape(d.state === "replaying" ? "dashed" : "slash"), h("b", {}, LEFT[d.state])) : null, acts),
+    h("div", { class: "detail-head" }, h("div", {}, h("h2", {}, d.task || "no task name"), h("span", { class: "mono" }, d.id), " ", h("button", { type: "button", class: "plain", onclick: () => copyId(d.id) }, h("kbd", {}, "C"), h("span", { "data-copy-word": true }, "copy"))), LEFT[d.state] ? h("div", { class: "acts", "data-left": d.state }, shape(d.state === "replaying" ? "dashed" : "slash"), h("b", {}, LEFT[d.state])) : null, acts),
     part("Six times", span === null ? "" : `from offered to committed (into quarantine) ${span < 1000 ? wait(span) : duration(span)}; not to scale`, h("div", { class: "scrollx" }, sixTimes(d.times || {}, d.attempts > 1 ? `${count(d.attempts)} attempts,` : "ran"))),
     h("div", { class: "detail-cols" },
       h("div", {},
@@ -225,6 +228,9 @@ function drawDetail() {
           ...(d.history || []).map((e) => [e.verb, h("span", {}, `${(e.verb === "replay" && ITEM_SAID[e.state]) || e.state} by ${e.by} at `, at(e.at_ms), e.new_id ? [", ", jobLink(e.new_id)] : null, e.detail ? `, ${e.detail}` : "")])])))));
   drawActs();
 }
+
+/** @param {string} id */
+const copyId = (id) => copy(id, detailNode.querySelector("[data-copy-word]"));
 
 /** @param {any} d */
 function revealNode(d) {
@@ -423,15 +429,19 @@ async function findBatch() {
   drawBatch();
 }
 
-/** All that match, page by page, as one file. @param {"csv"|"json"} form */
+/** All that match, page by page, as one file, with what came of it beside the button. @param {"csv"|"json"} form */
 async function exportAs(form) {
+  const tell = (words) => { exported.textContent = words; say(words); };
   const rows = [];
   let before = null;
-  do {
-    const page = await get(`/quarantine${query({ ...wanted(), limit: 200, before })}`);
-    rows.push(...page.jobs);
-    before = page.next_before;
-  } while (before && rows.length < 10000);
+  tell("Reading.");
+  try {
+    do {
+      const page = await get(`/quarantine${query({ ...wanted(), limit: 200, before })}`);
+      rows.push(...page.jobs);
+      before = page.next_before;
+    } while (before && rows.length < MOST_EXPORTED);
+  } catch (error) { tell(`Not exported: ${/** @type {Error} */ (error).message}`); return; }
   const columns = ["id", "task", "queue", "tenant", "reason", "error_type", "message", "attempts", "quarantined_at_ms", "fingerprint", "state", "payload_class", "args_text"];
   // A cell that starts with a formula sign would run in a spreadsheet; some trim what is blank before it, or take its wide form for it.
   const cell = (v) => `"${String(v ?? "").replace(/^(?=[\t\r\n]|\s*[=+\-@\uff1d\uff0b\uff0d\uff20])/, "'").replaceAll('"', '""')}"`;
@@ -439,7 +449,7 @@ async function exportAs(form) {
   const link = /** @type {HTMLAnchorElement} */ (h("a", { href: URL.createObjectURL(new Blob([text], { type: form === "json" ? "application/json" : "text/csv" })), download: `quarantine.${form}` }));
   link.click();
   URL.revokeObjectURL(link.href);
-  say(`${rows.length} jobs exported.`);
+  tell(`${plural(rows.length, "job")} exported${before ? `, the newest of ${count(shown.count)}` : ""}.`);
 }
 
 /** @param {number} step */
@@ -467,7 +477,7 @@ bind({ keys: "Shift+R", label: "Replay this one", group: "Quarantine", run: () =
 bind({ keys: "E", label: "Edit and submit as new", group: "Quarantine", run: () => edit() });
 bind({ keys: "X", label: "Discard", group: "Quarantine", run: () => discardSelected() });
 bind({ keys: "F", label: "Frames of libraries", group: "Quarantine", run: () => /** @type {HTMLElement|null} */ (detailNode.querySelector("[data-fold]"))?.click() });
-bind({ keys: "C", label: "Copy the id", group: "Quarantine", run: () => { if (detail) copy(detail.id); } });
+bind({ keys: "C", label: "Copy the id", group: "Quarantine", run: () => { if (detail) copyId(detail.id); } });
 bind({ keys: "Esc", label: "Nothing selected", group: "Quarantine", run: () => { chosen.clear(); allChosen = false; if (shown) { drawJobs(); drawActs(); } } });
 
 let seenCount = -1;

@@ -6,6 +6,7 @@ import { History, RANGES } from "../js/history.js";
 import { bind } from "../js/keys.js";
 import { live } from "../js/live.js";
 import { askMode } from "../js/modeswitch.js";
+import { inOrder } from "../js/past.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { REASON_WORDS, forecastWords, stateWord } from "../js/states.js";
 import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
@@ -82,7 +83,7 @@ function readContract(name) {
 function drawWithout(why) {
   if (!declared) {
     declared = [];
-    reading(head, () => get("/policies"), (data) => { declared = data.policies; drawWithout(why); });
+    reading(head, () => get("/policies"), (data) => { declared = inOrder(data.policies); drawWithout(why); });
   }
   const policy = declared.find((p) => p.queue === current) || declared[0];
   if (!policy || live.frame) return;
@@ -167,7 +168,7 @@ function setAside(q) {
 /** What the model was given; a time carries its unit. @param {string} key @param {any} value */
 function modelInput(key, value) {
   if (typeof value !== "number") return `${key.replaceAll("_", " ")} ${value}`;
-  return key.endsWith("_ms") ? `${plainName(key)} ${wait(value)}` : `${key.replaceAll("_", " ")} ${Number(value.toPrecision(4))}`;
+  return key.endsWith("_ms") ? `${plainName(key)} ${wait(value)}` : `${key.replaceAll("_", " ")} ${Number.isInteger(value) ? count(value) : Number(value.toPrecision(4))}`;
 }
 
 /** What was done of all in the last minute, beside what the weights say. @param {any} s */
@@ -216,7 +217,10 @@ function drawKeys(q) {
 
 function drawTenants(q, frame) {
   const rows = (frame.tenants || []).filter((t) => t.queue === q.name);
-  swap(tenants, JSON.stringify(rows.map((t) => [t.tenant, t.rates, t.depth, t.share])), () => (rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num", title: t.unknown?.oldest_age_ms || null }, isKnown(t.oldest_age_ms) ? age(t.oldest_age_ms) : "\u2013"), h("td", { class: "num", title: t.unknown?.share || null }, percent(t.share))))))) : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
+  const known = q.tenants_known || 0;
+  const left = known - rows.length;
+  const of = left > 0 ? h("p", { class: "quiet" }, rows.length ? `A sample: ${count(rows.length)} of ${plural(known, "tenant")}. Of those that offered last the ones that hold and offer most are shown.` : `None of its ${plural(known, "tenant")} is among those that a frame has room for: they hold and offer less than others.`) : null;
+  swap(tenants, JSON.stringify([known, rows.map((t) => [t.tenant, t.rates, t.depth, t.share])]), () => (rows.length || of ? [of, rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num", title: t.unknown?.oldest_age_ms || null }, isKnown(t.oldest_age_ms) ? age(t.oldest_age_ms) : "\u2013"), h("td", { class: "num", title: t.unknown?.share || null }, percent(t.share))))))) : null] : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
 }
 
 /** @param {any} c */

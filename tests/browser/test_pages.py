@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import ViewportSize, expect
@@ -17,7 +18,7 @@ from tests.support.waiting import wait_until
 from .room import Room
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Page, WebSocketRoute
 
 MARKUP = '<img src=x onerror="document.title=\'run\'"><script>document.title="run"</script>'
 PAGES = (
@@ -58,19 +59,53 @@ def test_a_silent_sampler_turns_the_page_stale_and_its_return_live(room: Room) -
     expect(room.row("normal").locator(".state-word")).not_to_contain_text("last")
 
 
-def test_a_page_that_is_opened_while_redis_hangs_says_so(room: Room) -> None:
+def test_a_page_that_is_opened_while_redis_hangs_shows_what_was_kept_and_says_of_when(room: Room) -> None:
+    room.stack.submit("drill.echo", "so that the room is not one where nothing was ever offered")
     room.log_in()
     body, redis = room.page.locator("body"), room.stack.child_pid("redis")
-    headline = room.page.locator("[data-verdict-headline]")
+    headline, lines = room.page.locator("[data-verdict-headline]"), room.page.locator("[data-verdict-lines]")
+    headings = room.page.locator("main h2:visible")
+    wait_until(
+        lambda: room.stack.get("/api/v1/history?queue=normal&metric=depth&since=-60")["points"],
+        within_s=60,
+        what="a sample in the history",
+    )
     os.kill(redis, signal.SIGSTOP)
     try:
         room.open("/")
         expect(headline).to_contain_text("Redis does not answer (timeout)")
         expect(body).to_have_attribute("data-live", "connecting")
+        expect(lines).to_contain_text(re.compile(r"Every number below is of [\d:]+, the last sample"))
+        expect(room.row("normal").locator(".state-word")).to_contain_text("last")
+        expect(room.page.locator('[data-set-mode="failed"]')).to_have_attribute("aria-pressed", "true")
+        expect(room.page.locator('[data-act="acknowledge"]')).to_be_hidden()
+        # What the history does not keep has no heading over nothing.
+        not_kept = re.compile("^(Tenants|Workers|Refused|What happened)")
+        expect(headings.filter(has_text=not_kept)).to_have_count(0)
+        expect(headings.filter(has_text="Gives way first")).to_have_count(1)
+        expect(room.page.locator("[data-side] .shedlist li")).to_have_count(4)
+        room.open("/contracts/")
+        expect(room.page.locator("main nav a")).to_have_count(4)
+        expect(room.page.locator("main .shedlist li")).to_have_count(4)
+        expect(room.page.locator("main .detail")).to_contain_text("policy version")
+        room.open("/")
+        expect(lines).to_contain_text("Every number below is of")
     finally:
         os.kill(redis, signal.SIGCONT)
     expect(body).to_have_attribute("data-live", "live")
     expect(headline).not_to_contain_text("does not answer")
+    expect(headings.filter(has_text="Workers")).to_have_count(1)
+    expect(room.row("normal").locator(".state-word")).not_to_contain_text("last")
+
+
+def test_a_page_that_never_got_a_frame_and_has_no_history_shows_no_empty_headings(room: Room) -> None:
+    room.log_in()
+    room.page.route_web_socket("**/ws/live", lambda socket: None)
+    room.page.route("**/api/v1/history*", lambda route: route.fulfill(json={"at_ms": [], "queues": {}}))
+    room.open("/")
+    lines = room.page.locator("[data-verdict-lines]")
+    expect(lines).to_contain_text("No sample is kept from before, so there is nothing to show below.")
+    assert room.page.locator("main h2:visible, main button:visible").count() == 0
 
 
 def test_a_killed_sampler_is_shown_and_the_next_one_takes_over(room: Room) -> None:
@@ -101,6 +136,10 @@ def test_a_page_says_who_does_not_answer_and_that_its_rows_are_old_or_have_not_c
         expect(rows[0]).to_contain_text("last")
         expect(rows[1]).to_contain_text("unknown")
         expect(rows[1]).not_to_contain_text("0 of 4")
+        for page in pages:
+            change = page.get_by_role("button", name="Change post")
+            expect(change).to_have_attribute("aria-disabled", "true")
+            expect(change).to_have_attribute("title", "not possible while Redis does not answer")
         pages[1].goto(f"{room.stack.base_url}/queues/urgent/", wait_until="domcontentloaded")
         queue = pages[1].locator(".detail")
         expect(queue).to_contain_text(re.compile(r"no frame has come.*Seen by this page since [\d:]+\."))
@@ -112,6 +151,7 @@ def test_a_page_says_who_does_not_answer_and_that_its_rows_are_old_or_have_not_c
         expect(bar).to_be_hidden()
         expect(row).to_contain_text("open")
         expect(row).to_contain_text("0 of 4")
+    expect(pages[0].get_by_role("button", name="Change post")).not_to_have_attribute("aria-disabled", "true")
 
 
 def test_a_downstream_is_changed_where_its_limit_is_shown(room: Room) -> None:
@@ -221,6 +261,60 @@ def test_keys_reach_the_mode_switch_and_escape_leaves_it(room: Room) -> None:
     room.page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     assert room.stack.get("/api/v1/mode")["mode"] == "normal"
+
+
+def test_the_mode_dialog_asks_for_what_it_will_switch(room: Room) -> None:
+    room.log_in()
+    room.open("/queues/bulk/")
+    room.page.locator(".detail").get_by_role("button", name="draining").click()
+    dialog = room.page.locator("dialog.ask")
+    heading = dialog.locator("h2")
+    expect(heading).to_have_text("Switch the queue bulk from Normal to Draining?")
+    dialog.get_by_role("button", name="all queues").click()
+    expect(heading).not_to_contain_text("bulk")
+    dialog.get_by_role("button", name="urgent", exact=True).click()
+    expect(heading).to_have_text("Switch the queue urgent from Normal to Draining?")
+
+
+def test_the_limit_of_a_downstream_is_drawn_back_from_before_the_page_was_opened(room: Room) -> None:
+    room.stack.manage("downstream", "set", "rail", "--reason", "a test")
+    room.log_in()
+    now_ms = int(room.stack.get("/api/v1/queues")["at_ms"])
+    at_ms = [now_ms - back * 1000 for back in range(600, 0, -10)]
+    metrics = dict.fromkeys(("in_flight", "mean_ms", "latency_p50", "latency_p99", "answered", "dropped"))
+    kept: dict[str, Any] = {
+        "downstream": "rail",
+        "step_s": 10,
+        "at_ms": at_ms,
+        "metrics": {name: [None] * len(at_ms) for name in metrics} | {"limit": [4] * len(at_ms)},
+    }
+    room.page.route("**/api/v1/history?downstream=rail*", lambda route: route.fulfill(json=kept))
+    room.open("/downstreams/")
+    line = room.page.locator('[data-downstream="rail"] .spark-line')
+    # A third of the quarter of an hour is before what is kept: 92 units wide, it begins at 31.
+    expect(line).to_have_attribute("d", re.compile(r"^M3[01]\.\d [\d.]+L"))
+
+
+def test_a_page_with_more_tenants_than_a_frame_holds_says_that_it_shows_a_sample(room: Room) -> None:
+    def route(socket: WebSocketRoute) -> None:
+        def hand_on(message: str | bytes) -> None:
+            frame = json.loads(message)
+            row = {"queue": "normal", "tenant": "ann", "rates": {"offered": 2.0}, "depth": 3, "share": 0.1}
+            rest = dict.fromkeys(("delayed", "in_flight", "bytes", "cost_ms", "oldest_age_ms"), 0)
+            frame |= {"tenants": [{**row, **rest}], "tenants_left_out": 1_948}
+            for queue in frame["queues"]:
+                queue["tenants_known"] = 1_949 if queue["name"] == "normal" else 0
+            socket.send(json.dumps(frame))
+
+        socket.connect_to_server().on_message(hand_on)
+
+    room.page.route_web_socket("**/ws/live", route)
+    room.log_in()
+    room.open("/tenants/")
+    expect(room.page.locator("[data-sample]")).to_contain_text("A sample: 1 of 1,949 rows")
+    expect(room.page.locator("tfoot tr").first).to_contain_text("1,948 more rows")
+    room.open("/queues/normal/")
+    expect(room.page.locator(".detail")).to_contain_text("A sample: 1 of 1,949\u00a0tenants.")
 
 
 def test_the_pages_that_do_not_fit_are_in_a_menu_that_works_from_the_keyboard(room: Room) -> None:
