@@ -8,7 +8,8 @@ import msgpack
 import pytest
 
 from tests.support.waiting import wait_until
-from workers.store import Claimed, Offer, Settlement, Store
+from workers.limits.downstream import Downstream
+from workers.store import Claimed, Offer, Settlement, Store, keys
 from workers.transport.holdings import BEATS_PER_SWEEP, Holdings
 
 from . import audit
@@ -351,6 +352,51 @@ def test_a_cap_on_jobs_in_flight_holds(store: Store) -> None:
     assert store.claim("w2", ["normal"], 5) == []
     store.settle([Settlement(jobs[0].id, jobs[0].epoch, "succeeded")])
     assert len(store.claim("w2", ["normal"], 5)) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "reserve"),
+    [
+        ({"max_in_flight": 1}, 0),
+        ({"max_in_flight_per_task": {"t": 1}}, 0),
+        ({"downstream": "bank"}, 0),
+        ({}, 1),
+        ({}, 0),
+    ],
+)
+def test_who_found_no_room_is_woken_by_the_next_end(
+    store: Store, policy: dict[str, Any], reserve: int
+) -> None:
+    """However much waits. Where nothing was held back nobody is: who has ended one claims by itself."""
+    store.publish_downstream("bank", Downstream(min=1, max=1, initial=1).as_fields(), version=1)
+    store.publish_policy("normal", policy, version=2)
+    store.publish_policy("urgent", {"strict_rank": 1, "reserved_slots": reserve}, version=2)
+    queues = ["urgent", "normal"]
+    store.write_crews([{"queues": queues, "slots": 2}])
+    store.admit([an_offer() for _ in range(100)])
+    bell = keys.bell(store.root, "normal")
+
+    def is_rung_by(job: Any) -> bool:
+        store.client.delete(bell)
+        store.settle([Settlement(job.id, job.epoch, "succeeded")])
+        return bool(store.client.llen(bell))
+
+    is_held_back = bool(policy) or reserve > 0
+    first = store.claim("w", queues, 1)[0]
+    assert not is_rung_by(first)
+    for _ in range(3):
+        job = store.claim("w", queues, 1)[0]
+        if is_held_back:
+            assert store.claim("w", queues, 1) == []
+        assert is_rung_by(job) == is_held_back
+    # Once there is room for all, nobody rings any more.
+    for queue in queues:
+        store.publish_policy(queue, {}, version=3)
+    while store.claim("w", queues, 8):
+        pass
+    audit.check(store)
+    store.admit([an_offer()])
+    assert not is_rung_by(store.claim("w", queues, 8)[0])
 
 
 def test_one_claim_brings_a_few_megabytes_and_the_next_ones_the_rest(store: Store) -> None:

@@ -4,6 +4,14 @@
 -- Names of tasks come from producers: so many are known at most, policies and modes among them.
 local MOST_RULES = 2000
 
+-- Where a claim left something waiting for room (a cap, a downstream, a reserved slot), each end rings: an idle
+-- worker that found nothing it may start only listens. However much waits, unlike base.lua's ring.
+local function ring_for_room(q)
+  if totals_of(q).now.awaited ~= 1 then return end
+  local bell = root .. 'bell:' .. q
+  if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
+end
+
 local function settle(a)
   local id = a.i
   local rec = read_record(id)
@@ -16,6 +24,7 @@ local function settle(a)
   end
   redis.call('ZREM', root .. 'leases', id)
   bump(q, n, 'in_flight', -1)
+  ring_for_room(q)
   local outcome = a.o
   let_go(id, rec, a.dw or (outcome == 'succeeded' and 'success') or nil, a.rt)
   if a.st then
