@@ -6,6 +6,8 @@ from typing import Any
 
 from kombu.exceptions import OperationalError
 
+from .states import REASON_STATUS
+
 
 class AdmissionRefused(OperationalError):
     """A job was not accepted: nothing of it is stored.
@@ -29,7 +31,9 @@ class AdmissionRefused(OperationalError):
         self.reason = reason
         self.retry_after = retry_after
         self.detail = detail
-        said = f"{queue} refused the job: {reason}; come back in {retry_after:.1f} s"
+        said = f"{queue} refused the job: {reason}"
+        if REASON_STATUS.get(reason, 503) in (429, 503):  # of the others no time helps
+            said += f"; come back in {retry_after:.1f} s"
         super().__init__(f"{said} ({detail})" if detail else said)
 
     def __reduce__(self) -> tuple[Any, ...]:

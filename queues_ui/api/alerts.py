@@ -68,13 +68,17 @@ def write_rules(request: HttpRequest, rules: dict[str, Any] | list[dict[str, Any
         if not isinstance(name, str) or not 0 < len(name) <= 100:
             raise Problem(422, "invalid", "A rule needs a name of 1 to 100 characters.", field="name")
         reason, remove = changes.pop("reason", ""), changes.pop("remove", False)
+        if not isinstance(reason, str):
+            raise Problem(422, "invalid", "reason must be a text.", field="reason")
+        if not isinstance(remove, bool):
+            raise Problem(422, "invalid", "remove must be true or false.", field="remove")
         change_alert_rule.execute(
             request.auth.actor,
             name=name,
             changes=changes,
             allowed_hosts=settings.SLUICEGATE_ALERT_HOSTS,
-            remove=remove is True,
-            reason=str(reason),
+            remove=remove,
+            reason=reason,
         )
     return list_rules(request)
 

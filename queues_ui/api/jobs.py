@@ -28,7 +28,7 @@ from ..queries.payload import show_payload
 from ..queries.reach import reach_gate
 from .admission import TICKET_HEADER, admit, answer_of, rate_fields
 from .problems import Problem
-from .reading import refuse_header
+from .reading import field_of, refuse_header, say_fault
 from .schemas import BODY, Accepted, Job, Jobs, ManyJobs, ProblemDocument, WhyNeeded
 from .submission import Manner, make_offer, read_manner
 
@@ -221,8 +221,8 @@ def _read_job(row: Any) -> Job:
         return Job.model_validate(row)
     except PydanticError as fault:
         error = fault.errors()[0]
-        field = ".".join(str(part) for part in error["loc"])[:200] or "job"
-        raise Problem(422, "invalid", f"{field}: {error['msg']}", field=field) from fault
+        field = field_of(error["loc"]) or "job"
+        raise Problem(422, "invalid", f"{field}: {say_fault(error)}", field=field) from fault
 
 
 def _tell_verdict(verdict: Verdict, durability: str) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from django.http import HttpRequest
 from ninja import Router
 
 from workers.actions import set_mode
+from workers.actions.gate import redis_now_ms
 from workers.models import Transition
+from workers.modes.effect import is_over
 
 from ..access.door import Scope
 from ..queries.history import show_transition
@@ -36,8 +38,10 @@ UNSET = {
 
 @router.get("/mode", auth=Scope("read"), response={200: dict, **FAULTS})
 def read_mode(request: HttpRequest, queue: str | None = None) -> dict[str, Any]:
+    """The modes that stand; one whose time is over does not, also before the monitor wrote that down."""
     with reach_gate() as store:
-        modes, known = store.read_modes(), known_queues()
+        now_ms, known = redis_now_ms(store), known_queues()
+        modes = {scope: row for scope, row in store.read_modes().items() if not is_over(row, now_ms=now_ms)}
     if queue is not None:
         if queue not in known:
             raise unknown_queue(queue, known)

@@ -56,9 +56,10 @@ def write_policy(
     """
     changes = dict(changes)
     reason, version = take_reason_and_version(changes)
-    nested = changes.pop("fields", None)
-    if isinstance(nested, dict):
-        changes.update(nested)
+    nested = changes.pop("fields", {})
+    if not isinstance(nested, dict):
+        raise Problem(422, "invalid", "fields must be an object of the fields that change.", field="fields")
+    changes.update(nested)
     for name in ("queue", "by", "at_ms", "history", "policy_version"):
         changes.pop(name, None)  # what GET showed may come back with the rest
     if dry_run:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.http import HttpRequest
@@ -17,6 +18,10 @@ from ninja.parser import Parser
 from .problems import Problem
 
 NO_REASON: Final = "no reason given"
+#: How pydantic calls the two forms of a moment (schemas.Moment).
+TYPES: Final = ("int", "constrained-str", "str")
+MOMENT_WANTED: Final = "It must be whole milliseconds since the epoch, or a text in ISO 8601"
+OBJECT_WANTED: Final = ("model_attributes_type", "model_type", "dict_type")  # pydantic speaks of dictionaries
 DEEPEST: Final = 100  # levels; deeper is a mistake or an attack on whoever reads it next
 
 
@@ -57,6 +62,18 @@ def parse_json(raw: bytes) -> Any:
                 400, "malformed", "The body holds half of a surrogate pair.", field="body"
             ) from None
     return value
+
+
+def field_of(loc: Sequence[Any]) -> str:
+    """A field's name out of pydantic's path to it, in which alternatives of form and type stand too."""
+    return ".".join(str(part) for part in loc if "[" not in str(part) and part not in TYPES)[:200]
+
+
+def say_fault(error: Mapping[str, Any]) -> str:
+    """What is wrong with it, in the words of JSON."""
+    if error["type"] in OBJECT_WANTED:
+        return "It must be a JSON object"
+    return MOMENT_WANTED if error["loc"] and error["loc"][-1] in TYPES else str(error["msg"])
 
 
 def take_reason_and_version(changes: dict[str, Any]) -> tuple[str, int | None]:

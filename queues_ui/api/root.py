@@ -17,13 +17,11 @@ from workers.exceptions import StoreUnavailable
 
 from .describing import describe_refusals
 from .problems import Problem, problem_response, whole_seconds
-from .reading import StrictParser
+from .reading import StrictParser, field_of, say_fault
 
 log = logging.getLogger(__name__)
 
 RETRY_UNAVAILABLE_S = 2
-OBJECT_WANTED = ("model_attributes_type", "model_type", "dict_type")  # pydantic speaks of dictionaries
-NOT_AN_OBJECT = "It must be a JSON object"
 
 
 class Renderer(BaseRenderer):
@@ -126,17 +124,13 @@ def unavailable(why: str) -> Problem:
 
 
 def _told(error: dict[str, Any]) -> dict[str, str]:
-    field = _field_of(error["loc"])
+    """`("body", "job", "countdown_s")` is the field countdown_s: who sends it does not know of parameters."""
+    loc = error["loc"]
+    if loc and loc[0] == "body":
+        loc = loc[2:]
+    elif loc and loc[0] in ("query", "path", "header"):
+        loc = loc[1:]
+    field = field_of(loc) or "body"
     if error["type"] == "missing" and field == "body":
         return {"field": field, "detail": "It is empty; send JSON"}
-    return {"field": field, "detail": NOT_AN_OBJECT if error["type"] in OBJECT_WANTED else error["msg"]}
-
-
-def _field_of(loc: tuple[Any, ...]) -> str:
-    """`("body", "job", "countdown_s")` is the field countdown_s: who sends it does not know of parameters."""
-    parts = [str(part) for part in loc if "[" not in str(part)]  # names of alternatives, not of fields
-    if parts and parts[0] == "body":
-        parts = parts[2:] or ["body"]
-    elif parts and parts[0] in ("query", "path", "header"):
-        parts = parts[1:]
-    return ".".join(parts)[:200] or "body"
+    return {"field": field, "detail": say_fault(error)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import uuid
 
 import pytest
+from django.core.management import call_command
 
 from workers.actions import bootstrap
+from workers.actions.gate import redis_now_ms
 from workers.actions.replay_edited import edited_id
 from workers.models import (
     Alert,
@@ -96,6 +98,19 @@ def test_where_a_program_gives_no_reason_the_journal_says_so_and_who(api, path, 
     assert (entry.actor.startswith("key "), entry.via, entry.reason) == (True, "api", "no reason given")
 
 
+def test_a_mode_whose_time_is_over_stands_no_more(api, gate, capsys):
+    """Also where no monitor has come round to write that down."""
+    now_ms = redis_now_ms(gate)
+    for scope, mode in (("*", "saturated"), ("bulk", "draining")):
+        gate.set_mode(scope, mode, by="o", reason="r", until_at_ms=now_ms - 1)
+    assert api.get("/mode").json()["mode"] == "normal"
+    assert api.get("/mode").json()["queues"] == {}
+    assert api.get("/mode?queue=bulk").json()["mode"] == "normal"
+    assert api.post("/jobs", {"task": "drill.echo", "args": [1], "queue": "bulk"}).status_code == 202
+    call_command("mode", "show")
+    assert "draining" not in capsys.readouterr().out
+
+
 def test_a_mode_of_an_unknown_queue_is_404(api):
     assert api.put("/mode", {"mode": "draining", "queue": "nowhere"}).status_code == 404
 
@@ -136,6 +151,15 @@ def test_a_policy_changes_by_version_and_is_published(api, gate):
         ({"rate_limits": [{"per": "key", "limit": 1, "window_s": 1}] * 2}, "rate_limits[1]"),
         ({"rate_limits": [{"per": "key", "limit": 10**9, "window_s": 86400}]}, "rate_limits[0].window_s"),
         ({"downstream": "mail"}, "downstream"),
+        ({"weight": 10**400}, "weight"),
+        ({"max_count": -(10**400)}, "max_count"),
+        ({"fields": 5}, "fields"),
+        ({"fields": {"weight": 0}}, "weight"),
+        ({"waiting_room_max": 5, "on_full": "spill", "spill_max_count": 5}, "waiting_room_max"),
+        ({"on_full": "spill"}, "spill_max_count"),
+        ({"on_full": "degrade", "degrade_to": "t", "degrade_queue": "bulk"}, "degrade_queue"),
+        ({"objective_s": 5}, "objective_s"),
+        ({"guard_age_s": 50_000, "age_ceiling_s": 1}, "guard_age_s"),
     ],
 )
 def test_a_policy_that_cannot_hold_is_refused(api, gate, body, field):
@@ -252,6 +276,9 @@ def test_a_text_that_a_database_cannot_keep_is_no_fault_of_ours(api, admin_api, 
         ({"task": ["a", "b"]}, "filter.task"),
         ({"search": "x" * 301}, "filter.search"),
         ({"colour": "red"}, "filter.colour"),
+        ({"state": "hold"}, "filter.state"),
+        ({"reason": "bad luck"}, "filter.reason"),
+        ({"payload_class": "top"}, "filter.payload_class"),
     ],
 )
 def test_a_filter_that_makes_no_sense_is_refused_and_kept_nowhere(admin_api, held, wanted, field):
@@ -261,6 +288,9 @@ def test_a_filter_that_makes_no_sense_is_refused_and_kept_nowhere(admin_api, hel
     assert not ReplayBatch.objects.exists()
     assert held.filter(state="held").count() == 6
     assert admin_api.get(f"/quarantine?search={'x' * 301}").json()["field"] == "search"
+    for name in ("state", "reason", "payload_class"):
+        assert admin_api.get(f"/quarantine?{name}=nosuch").json()["field"] == name
+    assert admin_api.get("/quarantine?state=all&reason=failed").json()["count"] == 6
 
 
 def test_replay_by_id_says_which_are_not_held(admin_api, held):
@@ -380,6 +410,8 @@ def test_alerts_are_acknowledged_once_and_snoozed(api, gate):
         ({"targets": ["http://169.254.169.254/latest"]}, "targets[0]"),
         ({"targets": ["file:///etc/passwd"]}, "targets[0]"),
         ({"targets": ["nonsense"]}, "targets[0]"),
+        ({"reason": 5}, "reason"),
+        ({"remove": "yes"}, "remove"),
         ({"targets": ["http://[::1"]}, "targets[0]"),
         ({"targets": ["http://example.com:99999/"]}, "targets[0]"),
         ({"targets": [5]}, "targets[0]"),

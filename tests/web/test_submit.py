@@ -53,6 +53,12 @@ def test_an_accepted_job_is_stored_and_told_where_to_look(api, gate: Store):
         ({**ECHO, "cost_ms": 0}, 422, "cost_ms"),
         ({**ECHO, "source_sequence": -1}, 422, "source_sequence"),
         ({**ECHO, "replay_until": "tomorrow"}, 422, "replay_until"),
+        ({**ECHO, "replay_until": True}, 422, "replay_until"),
+        ({**ECHO, "replay_until": 2.5}, 422, "replay_until"),
+        ({**ECHO, "replay_until": 10**400}, 422, "replay_until"),
+        ({**ECHO, "replay_until": "9999-12-31"}, 422, "replay_until"),
+        ({**ECHO, "cost_ms": 10**400}, 422, "cost_ms"),
+        ({**ECHO, "source_sequence": 2**53}, 422, "source_sequence"),
         ({**ECHO, "ordering_key": ""}, 422, "ordering_key"),
         ({**ECHO, "tags": "x"}, 422, "tags"),
         ({**ECHO, "deadline": 5}, 422, "deadline"),
@@ -92,6 +98,11 @@ def test_the_field_at_fault_is_named(api, gate: Store, body, status, field):
         ("/jobs", {"tsk": "drill.echo"}, "tsk: There is no such field"),
         ("/jobs", "", "body: It is empty"),
         ("/jobs", "null", "body: It must be a JSON object"),
+        (
+            "/jobs",
+            {**ECHO, "replay_until": True},
+            "replay_until: It must be whole milliseconds",
+        ),
         ("/jobs/bulk", {"jobs": []}, "jobs: List should have at least 1 item"),
         ("/jobs/bulk", {"jbs": [ECHO]}, "the fields are jobs, whole"),
         ("/jobs/bulk", "7", "body: Send a list of jobs"),
@@ -101,6 +112,14 @@ def test_a_fault_is_told_with_what_would_do(api, path, body, said):
     answer = api.post(path, body)
     assert answer.status_code == 422
     assert said in answer.json()["detail"]
+
+
+def test_an_item_of_a_bulk_is_told_of_in_the_same_words(api):
+    items = [5, None, [], {**ECHO, "replay_until": True}, {**ECHO, "tags": [""]}]
+    told = api.post("/jobs/bulk", items).json()["verdicts"]
+    assert [verdict["field"] for verdict in told] == ["job", "job", "job", "replay_until", "tags.0"]
+    assert told[0]["detail"] == "job: It must be a JSON object"
+    assert "whole milliseconds" in told[3]["detail"]
 
 
 def test_a_body_of_unknown_names_gets_a_short_answer(api):

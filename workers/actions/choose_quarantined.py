@@ -9,6 +9,7 @@ from django.db.models import Q, QuerySet
 
 from ..models import QuarantinedJob
 from ..privacy.classes import RULES
+from ..states import QUARANTINE_REASONS
 from .actor import NotPossible
 from .change_policy import newest_version, newest_versions
 from .naming import tell_no_queue
@@ -17,6 +18,12 @@ MOST: Final = 10_000  # jobs in one batch; a larger choice is cut there, and the
 LONGEST: Final = 300  # characters of a word to filter by: a batch keeps its filter
 #: Classes whose error text is shown unasked: a search must not find what it may not show.
 TOLD: Final = tuple(name for name, handling in RULES.items() if handling.error_text)
+#: Fields that hold one of few words: another finds nothing, ever.
+CLOSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "payload_class": tuple(RULES),
+    "reason": QUARANTINE_REASONS,
+    "state": tuple(state for state, _ in QuarantinedJob.STATES),
+}
 WORDS: Final = (
     "payload_class",
     "queue",
@@ -41,7 +48,12 @@ def filter_jobs(wanted: Mapping[str, Any], *, within: str = "filter.") -> QueryS
         if value in (None, ""):
             continue
         if name in WORDS:
-            jobs = jobs.filter(**{name: _text(within + name, value)})
+            word = _text(within + name, value)
+            if word not in CLOSED.get(name, (word,)):
+                raise NotPossible(
+                    "invalid", f"{name} must be one of {', '.join(CLOSED[name])}.", field=within + name
+                )
+            jobs = jobs.filter(**{name: word})
         elif name == "since_ms":
             jobs = jobs.filter(quarantined_at_ms__gte=_moment(within + name, value))
         elif name == "until_ms":

@@ -201,7 +201,7 @@ SAID = {"bytes": " bytes", "ms": " ms of work"}
 
 def say_figures(verdict: Verdict) -> str:
     """The figures of a refusal in words; empty where there are none."""
-    if verdict.reason == "deadline" and verdict.figures:
+    if verdict.reason == "deadline":
         wait_s, left_s = (verdict.figures.get(name, 0.0) / 1000 for name in ("value", "bound"))
         if left_s <= 0:
             return "its deadline has passed"

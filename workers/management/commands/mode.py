@@ -7,7 +7,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from ...actions import set_mode
-from ...actions.gate import open_gate
+from ...actions.gate import open_gate, redis_now_ms
+from ...modes.effect import is_over
 from ..verbs import VerbCommand, reason_given, who
 
 
@@ -25,7 +26,11 @@ class Command(VerbCommand):
         change.add_argument("--pin", action="store_true", help="also against other operators; needs --until")
 
     def _show(self, options: dict[str, Any]) -> None:
-        for scope, mode in sorted(open_gate().read_modes().items()):
+        store = open_gate()
+        now_ms = redis_now_ms(store)
+        for scope, mode in sorted(store.read_modes().items()):
+            if is_over(mode, now_ms=now_ms):
+                continue
             name = "installation" if scope == set_mode.EVERYWHERE else scope
             self.stdout.write(f"{name}\t{mode['mode']}\tby {mode['by']}\t{mode['reason']}")
 
