@@ -363,6 +363,7 @@ def test_a_cap_on_jobs_in_flight_holds(store: Store) -> None:
         ({}, 1),
         ({}, 0),
     ],
+    ids=["cap", "cap of a task", "downstream", "reserve", "nothing"],
 )
 def test_who_found_no_room_is_woken_by_the_next_end(
     store: Store, policy: dict[str, Any], reserve: int
@@ -397,6 +398,26 @@ def test_who_found_no_room_is_woken_by_the_next_end(
     audit.check(store)
     store.admit([an_offer()])
     assert not is_rung_by(store.claim("w", queues, 8)[0])
+
+
+@pytest.mark.parametrize("why", ["ordering key", "cap of a task", "suspension", "nothing"])
+def test_a_job_that_may_start_rings_beside_many_that_may_not(store: Store, why: str) -> None:
+    store.publish_policy("normal", {"max_in_flight_per_task": {"capped": 1}}, version=2)
+    facts: dict[str, Any] = {
+        "ordering key": {"ordering_key": "k"},
+        "cap of a task": {"task": "capped"},
+        "suspension": {"tenant": "suspended"},
+        "nothing": {},
+    }[why]
+    store.admit([an_offer(**facts) for _ in range(100)])
+    if why == "suspension":
+        store.suspend_tenant("suspended", {})
+    store.claim("w", ["normal"], 100)
+    if why == "nothing":
+        store.admit([an_offer() for _ in range(100)])  # nobody listens: there is work for whoever comes
+    store.client.delete(bell := keys.bell(store.root, "normal"))
+    store.admit([an_offer(task="other", tenant="other")])
+    assert bool(store.client.llen(bell)) == (why != "nothing")
 
 
 def test_one_claim_brings_a_few_megabytes_and_the_next_ones_the_rest(store: Store) -> None:

@@ -21,7 +21,7 @@ local worker, most, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local asked = {}
 for i = 4 + ending, #ARGV do asked[#asked + 1] = ARGV[i] end
 read_rules_of(asked, {'crews'})
-local words = settle_all(4, 3 + ending)
+local words = settle_all(4, 3 + ending, true)
 local lanes, state, waiting, reserving = {}, {}, 0, false
 for _, name in ipairs(asked) do
   local q = gated(name)
@@ -74,17 +74,14 @@ end
 
 -- Which queue is next: rank 0 first; a job past its age ceiling for at most one start in ten; the
 -- other ranks in order; the rest by weight and cost (start-time fair queueing over queues).
-local held_back = false
 local function choose()
   local best, best_rank, over, over_age
   local weighted = {}
   for _, q in ipairs(lanes) do
     local s = state[q]
     local p = s.policy
-    local has_room = s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight)
-      and not (p.downstream and sink_room(p.downstream) <= 0) and leaves_reserve(q)
-    held_back = held_back or (s.depth > 0 and not has_room)
-    if has_room then
+    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight)
+      and not (p.downstream and sink_room(p.downstream) <= 0) and leaves_reserve(q) then
       local rank = p.strict_rank
       if rank then
         if not best_rank or rank < best_rank then best, best_rank = q, rank end
@@ -230,15 +227,17 @@ end
 for q, s in pairs(state) do
   if s.freed then tell_room(q, s.freed) end
 end
--- What waits for room is told of the next end in any of these queues (settling.lua), until nothing is held back.
-for _, q in ipairs(lanes) do held_back = held_back or (totals_of(q).now.parked or 0) > 0 end
-for _, q in ipairs(lanes) do
-  local totals, awaited = totals_of(q), nil
-  if held_back then awaited = state[q].busy > 0 and 1 or nil
-  elseif #jobs < most then awaited = 0 end
-  if awaited and awaited ~= (totals.now.awaited or 0) then
-    redis.call('DEL', root .. 'nothing')
-    set_number(totals, 'awaited', awaited)
+-- Who has a slot left though something waits (a cap, a downstream, a reserve, a key, a suspension) only listens:
+-- whatever may change that in these queues rings for it, however much waits (base.lua ring, settling.lua).
+if #jobs < most and carried < REPLY_BYTES then
+  local left = 0
+  for _, q in ipairs(lanes) do left = left + (totals_of(q).now.depth or 0) end
+  for _, q in ipairs(lanes) do
+    local totals, awaited = totals_of(q), left > 0 and 1 or 0
+    if awaited ~= (totals.now.awaited or 0) then
+      redis.call('DEL', root .. 'nothing')
+      set_number(totals, 'awaited', awaited)
+    end
   end
 end
 -- Who ended what was in the way and found nothing yet comes again at once.

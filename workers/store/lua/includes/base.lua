@@ -200,10 +200,12 @@ local function refresh_line(q, n)
 end
 
 -- The bell wakes an idle worker. It carries nothing: lost, doubled or late, the claim decides. Who finds this
--- much waiting has nobody to wake: a worker claims until it finds nothing, and only then listens.
+-- much waiting has nobody to wake: a worker claims until it finds nothing, and only then listens. `awaited` is set
+-- while one listens beside what waits, since it may not start that (claim.lua).
 local LOUD_ENOUGH = 64
 local function ring(q)
-  if (totals_of(q).now.depth or 0) > LOUD_ENOUGH then return end
+  local has = totals_of(q).now
+  if (has.depth or 0) > LOUD_ENOUGH and has.awaited ~= 1 then return end
   local bell = root .. 'bell:' .. q
   if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
 end

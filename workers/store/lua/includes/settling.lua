@@ -4,15 +4,9 @@
 -- Names of tasks come from producers: so many are known at most, policies and modes among them.
 local MOST_RULES = 2000
 
--- Where a claim left something waiting for room (a cap, a downstream, a reserved slot), each end rings: an idle
--- worker that found nothing it may start only listens. However much waits, unlike base.lua's ring.
-local function ring_for_room(q)
-  if totals_of(q).now.awaited ~= 1 then return end
-  local bell = root .. 'bell:' .. q
-  if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
-end
-
-local function settle(a)
+-- `claims`: this call goes on to claim, and takes what an end makes room for by itself. Else that rings where
+-- something was held back from a worker with a free slot.
+local function settle(a, claims)
   local id = a.i
   local rec = read_record(id)
   if not rec then return 'unknown' end
@@ -24,7 +18,7 @@ local function settle(a)
   end
   redis.call('ZREM', root .. 'leases', id)
   bump(q, n, 'in_flight', -1)
-  ring_for_room(q)
+  if not claims and totals_of(q).now.awaited == 1 then ring(q) end
   local outcome = a.o
   let_go(id, rec, a.dw or (outcome == 'succeeded' and 'success') or nil, a.rt)
   if a.st then
@@ -131,8 +125,8 @@ local function settle(a)
 end
 
 -- Settles ARGV[first] to ARGV[last]; a word for each.
-local function settle_all(first, last)
+local function settle_all(first, last, claims)
   local words = {}
-  for i = first, last do words[#words + 1] = settle(cmsgpack.unpack(ARGV[i])) end
+  for i = first, last do words[#words + 1] = settle(cmsgpack.unpack(ARGV[i]), claims) end
   return words
 end
