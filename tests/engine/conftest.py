@@ -10,6 +10,7 @@ import pytest
 from workers.store import Store
 from workers.transport import registry
 
+from ..support.servers import RedisServer
 from . import audit
 
 #: Bounds that a test reaches in a few offers.
@@ -48,3 +49,9 @@ def store(redis_url: str) -> Iterator[Store]:
     faults = audit.find_faults(store)
     store.client.close()
     assert not faults, "\n".join(faults[:20])
+
+
+@pytest.fixture
+def broker(redis_server: RedisServer, store: Store) -> str:
+    """The URL of the gate of ``store`` for a Celery application."""
+    return f"sluicegate+socket://{redis_server.socket_path}?virtual_host=0"

@@ -25,7 +25,7 @@ from . import audit
 from .bench import ROOT
 from .test_admission import an_offer
 from .test_races import all_at_once
-from .test_refusals import app, broker  # noqa: F401
+from .test_refusals import app  # noqa: F401
 
 
 def ask(store: Store, producer: str = "p", epoch: int = 1, used: int = 0, **facts: Any) -> Grant:

@@ -18,7 +18,7 @@ from workers.store import Store, scripts
 from . import audit
 from .test_admission import an_offer
 from .test_races import PRODUCERS, all_at_once
-from .test_refusals import app, broker  # noqa: F401
+from .test_refusals import app  # noqa: F401
 
 START_MS = 1_800_000_000_123
 HARNESS = """

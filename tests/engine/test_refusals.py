@@ -27,11 +27,6 @@ from . import audit
 from .bench import ROOT
 
 
-@pytest.fixture
-def broker(redis_server: RedisServer, store: Store) -> str:
-    return f"sluicegate+socket://{redis_server.socket_path}?virtual_host=0"
-
-
 def do_nothing(*args: Any) -> None:
     pass
 

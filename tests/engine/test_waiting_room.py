@@ -17,7 +17,7 @@ from workers.store import Settlement, Store, Verdict
 from . import audit
 from .test_admission import an_offer
 from .test_races import all_at_once
-from .test_refusals import app, broker  # noqa: F401
+from .test_refusals import app  # noqa: F401
 
 
 def open_room(store: Store, places: int = 5, most: int = 1000, **policy: Any) -> None:

@@ -42,6 +42,7 @@ from .publishing import (
 )
 from .quiet import keep_logs_quiet
 from .request import UNFIT, GateRequest, hold_unfit
+from .sending import DirectProducer
 
 transport.register()
 
@@ -201,6 +202,12 @@ class _Sender:
 
 class _GateAMQP(AMQP):
     """Catches the gate's refusal right above the sender, where kombu's connection is still whole."""
+
+    @property
+    def producer_pool(self) -> Any:
+        pool = super().producer_pool
+        pool.Producer = DirectProducer
+        return pool
 
     @cached_property
     def send_task_message(self) -> Any:
