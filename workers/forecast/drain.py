@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..metrics.reasons import explain_nulls
 from .allocation import Claimant, Through, allocate
 from .load import Load
 
@@ -274,20 +275,16 @@ def drain_facts(load: Load, outlook: Outlook, *, rule: Rules, total_slots: float
         "service_from": load.service_from,
         "cost_factor": round(load.cost_factor, 3),
     }
-    unknown = {
-        name: reason
-        for name, reason in (
-            ("mu", outlook.reason or "not modeled"),
-            ("lambda", outlook.reason or "not modeled"),
-            ("arrivals_per_s", load.arrivals_unknown or "not enough samples yet"),
-            ("completed_per_s", "not busy long enough to be measured"),
-            ("mean_service_ms", "no service time measured yet"),
-            ("strict_rank", "shares by weight"),
-            ("downstream_limit", "no downstream" if rule.downstream is None else "not known yet"),
-        )
-        if facts[name] is None
+    reasons = {
+        "mu": outlook.reason or "not modeled",
+        "lambda": outlook.reason or "not modeled",
+        "arrivals_per_s": load.arrivals_unknown or "not enough samples yet",
+        "completed_per_s": "not busy long enough to be measured",
+        "mean_service_ms": "no service time measured yet",
+        "strict_rank": "shares by weight",
+        "downstream_limit": "no downstream" if rule.downstream is None else "not known yet",
     }
-    return {**facts, "unknown": unknown} if unknown else facts
+    return explain_nulls(facts, reasons)
 
 
 def _maybe(value: float | None) -> float | None:

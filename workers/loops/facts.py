@@ -14,6 +14,7 @@ from ..actions.note_loss import newest_loss
 from ..alerts.sentences import say_alert
 from ..metrics.loss import say_loss
 from ..metrics.objective import Point
+from ..metrics.reasons import explain_nulls
 from ..models import Alert, PolicyVersion, QuarantinedJob, ReplayBatch, Transition
 from ..privacy.classes import handling_of
 from .database_health import READING, DatabaseHealth
@@ -103,8 +104,7 @@ def alert_item(alert: Alert) -> dict[str, Any]:
         ),
     }
     reasons = {"value": "not measured", "peak": "not measured", "snoozed_until_at_ms": "not snoozed"}
-    unknown = {name: reason for name, reason in reasons.items() if item[name] is None}
-    return {**item, "unknown": unknown} if unknown else item
+    return explain_nulls(item, reasons)
 
 
 def read_quarantine(now_ms: int) -> dict[str, Any]:

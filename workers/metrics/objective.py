@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .reasons import explain_nulls
+
 STEP_MS: Final = 15_000  # between two points that are kept
 #: Windows by name, in ms. Each pair of a short and a long one makes one alert measure.
 WINDOWS: Final[dict[str, int]] = {"5m": 300_000, "30m": 1_800_000, "1h": 3_600_000, "6h": 21_600_000}
@@ -71,7 +73,6 @@ def attainment(policy: Mapping[str, Any], promises: Promises, queue: str) -> dic
     burn: dict[str, Any] = {}
     why: dict[str, str] = {}
     part: dict[str, Any] = {"objective_s": promised_s, "objective_share": share, "attained": None, "of": 0}
-    unknown: dict[str, str] = {}
     for name, length_ms in WINDOWS.items():
         found = promises.window(queue, length_ms)
         burn[name], reason = burn_rate(found, share)
@@ -82,10 +83,8 @@ def attainment(policy: Mapping[str, Any], promises: Promises, queue: str) -> dic
             part["of"], part["over_s"] = promised, round(covered_ms / 1000)
             if promised > 0:
                 part["attained"] = round(kept / promised, 4)
-            else:
-                unknown["attained"] = "nothing promised has settled in the last hour"
     part["burn_rate"] = {**burn, "unknown": why} if why else burn
-    return {**part, "unknown": unknown} if unknown else part
+    return explain_nulls(part, {"attained": "nothing promised has settled in the last hour"})
 
 
 def burn_rate(found: tuple[int, int, int] | None, share: float) -> tuple[float | None, str]:

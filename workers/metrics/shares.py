@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .history import History
+from .reasons import null_reasons
 
 WINDOW_MS = 60_000
 DONE = ("succeeded", "failed", "retried")  # each ends one run of a slot
@@ -50,7 +51,7 @@ def completion_shares(history: History) -> dict[str, dict[str, Any]]:
             "work": few if not known else "no run time measured",
             "by_weight": "has a strict rank",
         }
-        share["unknown"] = {field: reason for field, reason in reasons.items() if share[field] is None}
+        share["unknown"] = null_reasons(share, reasons)
         shares[name] = share
     return shares
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...alerts.measures import WHOLE_GATE, quarantine_value, queue_value
+from ...metrics.reasons import explain_nulls
 from .inputs import DatabaseFacts
-from .reasons import explain_nulls
 
 
 def alerts_part(

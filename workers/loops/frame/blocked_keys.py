@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .reasons import explain_nulls
+from ...metrics.reasons import explain_nulls
 
 HOLDER_PHASES = {"waiting": "waiting", "delayed": "delayed", "leased": "in flight"}
 UNKNOWN = {

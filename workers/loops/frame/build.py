@@ -10,6 +10,7 @@ from ...forecast.load import Load, read_load
 from ...forecast.notices import Notice, find_notices
 from ...metrics.history import History
 from ...metrics.rates import refusal_rates, sum_rates
+from ...metrics.reasons import null_reasons
 from ...metrics.shares import completion_shares
 from ...modes.effect import Mode
 from .alerts import alerts_part
@@ -21,7 +22,6 @@ from .inputs import EVENTS_SHOWN, Context, Memory
 from .mode import NO_MODE, mode_part, redis_failure
 from .quarantine import quarantine_part
 from .queue import queue_row
-from .reasons import null_reasons
 from .sentence import choose_verdict
 from .tenants import tenants_part
 from .workers import live_slots, worker_rows

@@ -10,7 +10,7 @@ from ...forecast.allocation import Through
 from ...metrics.history import History
 from ...metrics.percentiles import BinValue, percentiles
 from ...metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
-from .reasons import null_reasons
+from ...metrics.reasons import null_reasons
 
 COUNTED = ("answered", "dropped", "cuts", "raises")
 

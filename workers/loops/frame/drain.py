@@ -7,7 +7,7 @@ from typing import Any
 from ...forecast.drain import Outlook, Rules, band, drain_facts
 from ...forecast.fullness import Fill
 from ...forecast.load import Load
-from .reasons import explain_nulls
+from ...metrics.reasons import explain_nulls
 
 
 def drain_part(

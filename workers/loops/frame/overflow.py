@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...metrics.reasons import explain_bounds, explain_nulls
 from ...states import TICKETS
-from .reasons import explain_bounds, explain_nulls
 
 
 def is_spill_full(queue: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:

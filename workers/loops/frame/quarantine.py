@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...metrics.reasons import explain_nulls
 from .inputs import DatabaseFacts
-from .reasons import explain_nulls
 
 
 def quarantine_part(facts: DatabaseFacts, snapshot: Mapping[str, Any], *, now_ms: int) -> dict[str, Any]:

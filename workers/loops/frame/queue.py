@@ -14,6 +14,7 @@ from ...metrics.history import History
 from ...metrics.objective import attainment
 from ...metrics.percentiles import percentiles
 from ...metrics.rates import queue_rates
+from ...metrics.reasons import explain_bounds, null_reasons
 from ...modes.effect import (
     Bounds,
     Mode,
@@ -31,7 +32,6 @@ from .drain import drain_part
 from .inputs import Context
 from .mode import find_mode
 from .overflow import is_spill_full, spill_part, waiting_room_part
-from .reasons import explain_bounds, null_reasons
 
 BINS_EVERY_S = 10  # the bins span a minute: each second's would be six times the same
 UNKNOWN = {

@@ -9,7 +9,7 @@ from typing import Any
 from ...forecast.load import Load
 from ...metrics.history import History
 from ...metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
-from .reasons import explain_nulls
+from ...metrics.reasons import explain_nulls
 
 TENANT_WINDOW_MS = 60_000
 NOT_SEEN = "an earlier sample had no row of it: it looks at those that offered last"

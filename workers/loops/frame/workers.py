@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...metrics.reasons import explain_nulls
 from ...store.snapshots import WORKER_LIVE_MS
-from .reasons import explain_nulls
 
 WORKER_GONE_MS = 60_000
 NOT_TOLD = dict.fromkeys(("pid", "started_at_ms"), "not told by the worker")
