@@ -136,7 +136,7 @@ def test_racing_producers_are_never_granted_more_than_the_room_and_one_each(
     assert told["used"] >= 900  # all but what was attempted before the first answers
 
 
-def test_a_process_gives_its_credits_back_when_it_ends(broker: str, store: Store) -> None:  # noqa: F811
+def test_a_process_gives_its_credits_back_when_it_ends(broker: str, store: Store) -> None:
     script = f"""
         from celery import Celery
         from workers import install
@@ -150,7 +150,7 @@ def test_a_process_gives_its_credits_back_when_it_ends(broker: str, store: Store
     assert told["returned"] == told["granted"] - 2 > 0
 
 
-def test_one_that_is_killed_loses_them_with_their_time(broker: str, store: Store) -> None:  # noqa: F811
+def test_one_that_is_killed_loses_them_with_their_time(broker: str, store: Store) -> None:
     script = f"""
         import os
         from celery import Celery

@@ -283,6 +283,7 @@ class GateMachine(RuleBasedStateMachine):
             "delay_ms": draw(st.sampled_from([0, 0, 0, HOUR_MS])),
             "deadline_ms": draw(st.sampled_from([None, None, HOUR_MS, 2 * HOUR_MS])),
             "downstream": draw(st.sampled_from([None, None, None, "own"])),
+            "minted": draw(st.booleans()),  # then it may go the plain way
         }
         return Offer(**{**given, **facts})
 
@@ -296,6 +297,12 @@ class GateMachine(RuleBasedStateMachine):
     def offer_some(self, data: st.DataObject, number: int) -> None:
         for _ in range(number):
             self.offer_one(self.new_offer(data.draw))
+
+    @rule(data=st.data(), number=st.integers(1, 4))
+    def offer_some_plain(self, data: st.DataObject, number: int) -> None:
+        for _ in range(number):
+            plain = {"minted": True, "delay_ms": 0, "downstream": None}
+            self.offer_one(self.new_offer(data.draw, **plain))
 
     @rule(data=st.data())
     def offer_the_first_of_a_chain(self, data: st.DataObject) -> None:
@@ -403,9 +410,8 @@ class GateMachine(RuleBasedStateMachine):
     def offer_again(self, data: st.DataObject) -> None:
         op_id = data.draw(st.sampled_from(sorted(self.jobs)))
         job = self.jobs[op_id]
-        verdict = self.store.admit([Offer(op_id, "t", job.queue, b"again", job.tenant, retries=job.retries)])[
-            0
-        ]
+        again = Offer(op_id, "t", job.queue, b"again", job.tenant, retries=job.retries)
+        verdict = self.store.admit([replace(again, minted=data.draw(st.booleans()))])[0]
         assert (verdict.accepted, verdict.duplicate_of) == (True, op_id)
 
     @precondition(lambda self: self.in_state("leased"))
@@ -438,7 +444,7 @@ class GateMachine(RuleBasedStateMachine):
     def publish_a_link(self, data: st.DataObject) -> None:
         link = data.draw(st.sampled_from(sorted(self.links)))
         parent = self.jobs[self.links.pop(link)]
-        offer = self.new_offer(data.draw, id=link)
+        offer = self.new_offer(data.draw, id=link, minted=False)
         over = bool(self.bounds_passed(offer) - {"rate"})
         assert self.store.admit([offer])[0].accepted
         self.enter(offer, over_bound=over, is_link=True)

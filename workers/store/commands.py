@@ -12,6 +12,7 @@ import msgpack
 import redis
 
 from ..clock import RedisClock
+from ..privacy.classes import DEFAULT_CLASS
 from ..privacy.seal import keyring
 from . import durability, health, keys, scripts, snapshots
 from .connections import TIMEOUT_S, open_client
@@ -29,10 +30,30 @@ INLET_SUFFIXES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
 LONGEST_WAIT_S = 0.8
 #: Records and payloads of quarantined jobs in one reply, in bytes.
 SPOOL_BYTES = 4 * 1024 * 1024
-#: Fields of a policy that no script reads: each that is left out makes every admission a little cheaper.
-NOT_FOR_SCRIPTS = frozenset({"guard_age_s", "hold_s", "owner", "objective_share", "quarantine_max_age_s"})
+#: Fields of a policy that no script reads: each that is left out makes every call a little cheaper.
+NOT_FOR_SCRIPTS = frozenset(
+    {"guard_age_s", "hold_s", "owner", "objective_share", "quarantine_max_age_s", "quarantine_max_count"}
+    | {"quarantine_max_bytes", "on_quarantine_full"}
+)
+#: What the scripts take where a policy does not say: a field that says the same is left out too.
+SCRIPT_DEFAULTS: Mapping[str, Any] = {
+    "on_full": "reject",
+    "order": "fifo",
+    "weight": 1,
+    "reserved_slots": 0,
+    "saturated_share": 1,
+    "admit_while_draining": False,
+    "high_mark": 0.9,
+    "low_mark": 0.5,
+    "max_deliveries": 3,
+    "lease_s": 10,
+    "unknown_task_grace_s": 30,
+    "waiting_room_slot_s": 10,
+    "payload_class": DEFAULT_CLASS,
+}
 
 _FLAGS = {True: "1", False: "0"}
+_ABSENT = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,9 +393,11 @@ class Store:
         flags_as_numbers = {
             name: int(value) if isinstance(value, bool) else value
             for name, value in fields.items()
-            if value not in (None, [], (), {}) and name not in NOT_FOR_SCRIPTS
+            if value not in (None, [], (), {})
+            and name not in NOT_FOR_SCRIPTS
+            and value != SCRIPT_DEFAULTS.get(name, _ABSENT)
         }
-        packed = msgpack.packb({**flags_as_numbers, "version": version})
+        packed = msgpack.packb(flags_as_numbers)
         document = json.dumps({**fields, "version": version}, sort_keys=True)
         try:
             with self.client.pipeline(transaction=True) as pipe:

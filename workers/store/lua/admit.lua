@@ -9,19 +9,75 @@
 --       apply or its producer asks for credits, its last part is a map, r: what is left of each limit (rates.lua
 --       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally},
 --       w: its ticket for the waiting room (tickets.lua tell_ticket)
--- Cost  O(log n) an offer; about 13 commands for the first that is accepted, 7 for each further one.
+-- Cost  O(log n) an offer; about 10 commands for one that is plain, 13 for another first, 7 for each further one.
 -- @include base
--- @include rates
--- @include credits
--- @include tickets
--- @include privacy
--- @include authority
+-- @include bounds
 local not_after = tonumber(ARGV[1])
 local whole = ARGV[2] == '1'
 if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
   return cmsgpack.pack({now, {{'', 'gone'}}})
 end
 
+-- What a record says of an accepted offer from the first; `promise` is its queue's, in s.
+local function new_record(o, q, cost, promise)
+  local rec = {t = o.t, q = q, n = o.n, b = o.b, c = cost, a = now, k = o.k, tg = o.tg, tr = o.tr}
+  if (o.oa or 0) > 0 then rec.o = now - o.oa end
+  if o.dd then rec.dd = now + o.dd end
+  if promise then rec.ob = now + (o.d or 0) + promise * 1000 end
+  return rec
+end
+-- The newest of a queue stands behind all others, those of the same millisecond too.
+local function next_score(q)
+  local totals = totals_of(q)
+  local score = math.max((totals.now.last_score or 0) + 1, to_score(now))
+  set_number(totals, 'last_score', score)
+  return score
+end
+local function count_accepted(q, n)
+  bump(q, n, 'offered', 1)
+  bump(q, n, 'accepted', 1)
+  meet(q, n)
+end
+
+-- The plain way, which most offers go: one new job that says nothing of order, keys or time, to a queue in normal
+-- mode that has room for it and nothing but bounds to ask. It is accepted here for half the cost of the general
+-- way, or nothing has happened and that one decides. A fact or a rule that is not named here is not plain.
+local PLAIN = {i = 1, t = 1, q = 1, n = 1, f = 1, c = 1, k = 1, tg = 1, tr = 1, oa = 1, dd = 1}
+local function admit_plainly(id, o, payload)
+  for fact in pairs(o) do
+    if not PLAIN[fact] then return nil end
+  end
+  if not o.f or (not_after and now > not_after) then return nil end
+  read_rules_of({o.q}, {'cost|' .. o.t})
+  local q, n = gated(o.q), o.n
+  local p = policy_or_default(q)
+  if p.rate_limits or p.waiting_room_max or p.payload_class or p.on_full == 'spill' or p.on_full == 'sample'
+    or rule('barred') or mode_in_force(q) ~= 'normal' then return nil end
+  o.b = #payload
+  local cost = cost_of(o)
+  if bound_passed(o, q, view(q), cost) then return nil end
+  local rec = new_record(o, q, cost, p.objective_s)
+  rec.s = 'waiting'
+  -- Sent twice, when the first answer was lost: the general way knows what to say.
+  if redis.call('HSETNX', ops_key, id, cmsgpack.pack(rec)) == 0 then return nil end
+  redis.call('HSET', payloads_key, id, payload)
+  count_accepted(q, n)
+  enqueue(q, n, id, rec, nil, next_score(q), true)
+  flush()
+  return cmsgpack.pack({now, {{id, 'accepted', q, 'waiting'}}})
+end
+if #ARGV == 6 and ARGV[3] == '' then
+  local o = cmsgpack.unpack(ARGV[5])
+  local reply = admit_plainly(o.i, o, ARGV[6])
+  if reply then return reply end
+end
+
+-- @include life
+-- @include rates
+-- @include credits
+-- @include tickets
+-- @include privacy
+-- @include authority
 local offers, queues, more = {}, {}, {}
 for i = 5, #ARGV, 2 do
   local o = cmsgpack.unpack(ARGV[i])
@@ -36,7 +92,6 @@ for i = 5, #ARGV, 2 do
 end
 read_rules_of(queues, more)
 
--- @include bounds
 -- @include outcomes
 -- The waiting room: nobody goes past those who wait. Also gives the ticket of this offer, old or new.
 local function seat_for(o, q, v, reason, value, bound)
@@ -206,23 +261,16 @@ for _, verdict in ipairs(accepted) do
     write_record(id, rec)
   else
     local n = o.n
-    local rec = {t = o.t, q = q, n = n, b = o.b, c = verdict[5], a = now}
-    if (o.oa or 0) > 0 then rec.o = now - o.oa end
+    local rec = new_record(o, q, verdict[5], view(q).policy.objective_s)
     if (o.r or 0) > 0 then rec.r = o.r end
-    if o.dd then rec.dd = now + o.dd end
-    local promise = view(q).policy.objective_s
-    if promise then rec.ob = now + (o.d or 0) + promise * 1000 end
     if o.df then
       rec.df = o.df
       bump(o.df.q, n, 'degraded', 1)
     end
-    rec.ro = o.ro; rec.ru = o.ru; rec.tg = o.tg; rec.tr = o.tr; rec.ok = o.ok; rec.pc = o.pc; rec.k = o.k
-    rec.ds = o.ds
-    bump(q, n, 'offered', 1)
-    bump(q, n, 'accepted', 1)
+    rec.ro = o.ro; rec.ru = o.ru; rec.ok = o.ok; rec.pc = o.pc; rec.ds = o.ds
+    count_accepted(q, n)
     if o.ro then bump(q, n, 'replayed', 1) end
     if verdict[7] then bump(q, n, 'over_bound', 1) end
-    meet(q, n)
     -- Accepted work of a suspended tenant comes to a queue in which it was not known.
     if view(q).barred and barred_by(n) then hold_line(q, n) end
     local cancelled = false
@@ -240,9 +288,7 @@ for _, verdict in ipairs(accepted) do
       finish(id, rec, 'cancelled')
     else
       redis.call('HSET', payloads_key, id, o.payload)
-      local totals = totals_of(q)
-      local score, newest = math.max((totals.now.last_score or 0) + 1, to_score(now)), true
-      set_number(totals, 'last_score', score)
+      local score, newest = next_score(q), true
       local old = verdict.old and read_record(verdict.old)
       local place = old and old.s == 'spilled' and redis.call('ZSCORE', root .. 'spill:' .. q, verdict.old)
       if old and withdraw(verdict.old, old) then

@@ -4,6 +4,7 @@
 -- Reply msgpack {now, how many were counted}
 -- Cost  O(jobs in flight).
 -- @include base
+-- @include life
 -- @include downstream
 -- @include parking
 redis.call('DEL', root .. 'nothing')

@@ -4,6 +4,7 @@
 -- Reply msgpack {now}
 -- Cost  O(1) a key; one entry a revoked key is kept.
 -- @include base
+-- @include life
 -- @include authority
 redis.call('DEL', root .. 'nothing')
 for i = 1, #ARGV, 2 do redis.call('HSET', root .. 'revoked', ARGV[i], ARGV[i + 1]) end

@@ -4,6 +4,7 @@
 -- Reply msgpack {now, "cancelled"|"requested"|"settled"|"unknown", status, whether this call changed it}
 -- Cost  O(log n).
 -- @include base
+-- @include life
 redis.call('DEL', root .. 'nothing')
 local id = ARGV[1]
 local rec = read_record(id)

@@ -8,6 +8,7 @@
 -- Cost  O(queues + jobs log n) beside the settling; about 17 commands for one job of one queue. Expired heads are ended on the way,
 --       at most 50 a call.
 -- @include base
+-- @include life
 -- @include authority
 -- @include spill
 -- @include downstream

@@ -5,6 +5,7 @@
 --       (in quarantine, not recorded yet), settled, again (this receipt's already) or unknown
 -- Cost  O(log n) an id. Each id gets a tombstone, known or not. Repeating it is safe.
 -- @include base
+-- @include life
 redis.call('DEL', root .. 'nothing')
 local receipt, out = ARGV[1], {}
 local PLACES = {waiting = 'waiting', blocked = 'waiting', parked = 'waiting', delayed = 'delayed', spilled = 'spilled',

@@ -5,6 +5,7 @@
 -- Reply msgpack {now, "held"|"gone"}
 -- Cost  O(log n).
 -- @include base
+-- @include life
 -- @include privacy
 if redis.call('LINDEX', ARGV[1], -1) ~= ARGV[2] then return cmsgpack.pack({now, 'gone'}) end
 redis.call('RPOP', ARGV[1])

@@ -4,6 +4,7 @@
 -- Reply msgpack {now, how many}
 -- Cost  O(most log n + jobs in flight).
 -- @include base
+-- @include life
 redis.call('DEL', root .. 'nothing')
 local q, most, done = gated(ARGV[1]), tonumber(ARGV[3]), 0
 local function drop(id, set)

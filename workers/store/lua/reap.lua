@@ -4,6 +4,7 @@
 -- Reply msgpack {now, {{id, queue, task, worker, deliveries, new state}, ...}, promoted}
 -- Cost  O(jobs log n), at most ARGV[1] leases 100 due and 200 spilled jobs a queue.
 -- @include base
+-- @include life
 -- @include spill
 -- @include downstream
 redis.call('DEL', root .. 'nothing')

@@ -4,6 +4,7 @@
 -- Reply msgpack {now, jobs that became eligible in this call, "more"|"resumed"}
 -- Cost  O(most log n). While it is under way the tenant stays suspended, so a resume that was killed is gone on with.
 -- @include base
+-- @include life
 -- @include authority
 redis.call('DEL', root .. 'nothing')
 local n, most, moved = ARGV[1], tonumber(ARGV[2]), 0

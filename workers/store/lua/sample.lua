@@ -4,6 +4,7 @@
 -- Reply msgpack {now, "taught"|"stale"|"none"}
 -- Cost  O(1).
 -- @include base
+-- @include life
 -- @include downstream
 redis.call('DEL', root .. 'nothing')
 local id, word, ms = ARGV[1], ARGV[3], tonumber(ARGV[4])

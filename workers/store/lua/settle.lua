@@ -6,6 +6,7 @@
 -- Reply msgpack {now, {"settled"|"retried"|"returned"|"quarantined"|"stale"|"unknown", ...}}
 -- Cost  O(log n) a delivery; about 13 commands for the first that succeeded, 8 for each further one.
 -- @include base
+-- @include life
 -- @include downstream
 -- @include settling
 local words = settle_all(1, #ARGV)

@@ -4,6 +4,7 @@
 -- Reply msgpack {now, how many of its jobs wait or are delayed}
 -- Cost  O(queues log n); does not depend on the number of jobs. Repeating it is safe.
 -- @include base
+-- @include life
 -- @include authority
 redis.call('DEL', root .. 'nothing')
 local n, held = ARGV[1], 0

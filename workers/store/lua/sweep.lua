@@ -5,6 +5,7 @@
 -- Reply msgpack {now, how many were removed}
 -- Cost  O(most x queues + downstreams).
 -- @include base
+-- @include life
 -- @include credits
 -- @include tickets
 local most, removed = tonumber(ARGV[1]), 0
