@@ -4,7 +4,7 @@
 --       2 "1": all or none
 --       3 "list key" of an inlet whose tail must equal ARGV[4]; that tail is taken off ("" = none)
 --       4 the raw tail
---       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
+--       5.. pairs, one an offer: 5 the offer (msgpack map, see workers/store/offers.py), 6 its payload, and so on
 -- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}; where rate limits
 --       apply or its producer asks for credits, its last part is a map, r: what is left of each limit (rates.lua
 --       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally},
