@@ -164,6 +164,19 @@ def test_a_scripts_head_names_every_argument_that_it_reads(name: str) -> None:
     assert "'KEYS'" not in body
 
 
+#: What Lua and Redis give a script.
+GIVEN = set("ipairs pairs tonumber unpack function if and or not return elseif while until".split())
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_includes_every_function_that_it_calls(name: str) -> None:
+    """Lua would only say so in the branch that calls it."""
+    text = re.sub(r"--.*|'[^'\n]*'", "", scripts.source(name))
+    made = set(re.findall(r"\bfunction (\w+)", text)) | set(re.findall(r"\b(\w+) = function", text))
+    called = set(re.findall(r"(?<![.:\w])([A-Za-z_]\w*)\(", text))
+    assert called - made - GIVEN == set()
+
+
 def test_every_script_is_used_by_the_code() -> None:
     code = "\n".join(path.read_text() for path in Path(scripts.__file__).parent.parent.rglob("*.py"))
     assert [name for name in SCRIPTS if f'"{name}"' not in code] == []
@@ -171,7 +184,9 @@ def test_every_script_is_used_by_the_code() -> None:
 
 @pytest.mark.parametrize("ms", [0, 1, 2, 9, 10, 99, 100, 999, 1000, 12_345, 86_400_000])
 def test_lua_and_python_choose_the_same_bin(store: Store, ms: int) -> None:
-    source = (scripts.LUA_DIR / "includes" / "base.lua").read_text() + (
+    source = "".join(
+        (scripts.LUA_DIR / "includes" / f"{part}.lua").read_text() for part in ("base", "life")
+    ) + (
         "observe('waits', 'normal', tonumber(ARGV[1])) "
         "local slot = string.format('%d', math.floor(now / 10000)) "
         "return cmsgpack.pack(redis.call('HKEYS', root .. 'waits:normal:' .. slot))"
