@@ -53,6 +53,7 @@ local function admit_plainly(id, o, payload)
   local p = policy_or_default(q)
   if p.rate_limits or p.waiting_room_max or p.payload_class or p.on_full == 'spill' or p.on_full == 'sample'
     or rule('barred') or mode_in_force(q) ~= 'normal' then return nil end
+  read_sheets({totals_key(q), tenant_key(q, n)})
   o.b = #payload
   local cost = cost_of(o)
   if bound_passed(o, q, view(q), cost) then return nil end

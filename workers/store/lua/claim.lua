@@ -19,9 +19,11 @@
 -- draining must work when nothing can be added.
 local worker, most, ending = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local asked = {}
+local asked, sheets_asked = {}, {root .. 'schedule'}
 for i = 4 + ending, #ARGV do asked[#asked + 1] = ARGV[i] end
 read_rules_of(asked, {'crews'})
+for _, name in ipairs(asked) do sheets_asked[#sheets_asked + 1] = totals_key(gated(name)) end
+read_sheets(sheets_asked)
 local words = settle_all(4, 3 + ending, true)
 local lanes, state, waiting, reserving = {}, {}, 0, false
 for _, name in ipairs(asked) do
@@ -39,7 +41,7 @@ for _, name in ipairs(asked) do
     reserving = reserving or (p.reserved_slots or 0) > 0
   end
 end
-local schedule = waiting > 0 and read_sheet(root .. 'schedule')
+local schedule = read_sheet(root .. 'schedule')
 
 local function oldest_ms(q)
   local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')

@@ -24,14 +24,15 @@ local function ready_key(q, n) return root .. 'ready:' .. q .. '|' .. n end
 -- A sheet is the numbers of a queue, of a tenant in it or of the schedule: one msgpack map in one string. A script
 -- reads each once and writes those that changed at its end, by flush(): fifteen numbers cost one command each way.
 local sheets, sheet_of_queue, sheet_of_tenant = {}, {}, {}
-local function read_sheet(key)
-  local s = sheets[key]
-  if not s then
-    local packed = redis.call('GET', key)
-    s = {now = packed and cmsgpack.unpack(packed) or {}, changed = false}
-    sheets[key] = s
-  end
+local function open_sheet(key, packed)
+  local s = {now = packed and cmsgpack.unpack(packed) or {}, changed = false}
+  sheets[key] = s
   return s
+end
+local function read_sheet(key) return sheets[key] or open_sheet(key, redis.call('GET', key)) end
+-- Reads some that are not read yet at once.
+local function read_sheets(keys)
+  for i, packed in ipairs(redis.call('MGET', unpack(keys))) do open_sheet(keys[i], packed) end
 end
 local function totals_of(q)
   local s = sheet_of_queue[q]
