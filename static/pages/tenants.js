@@ -5,7 +5,7 @@ import { ask, reasonField } from "../js/dialog.js";
 import { $, h, setAttr, setText, swap } from "../js/dom.js";
 import { sum } from "../js/frame.js";
 import { live } from "../js/live.js";
-import { age, bytes, count, isKnown, percent, plural, rate } from "../js/units.js";
+import { DASH, age, bytes, count, isKnown, percent, plural, rate } from "../js/units.js";
 import { shape } from "../js/shapes.js";
 import { at, part, startPage } from "./page.js";
 
@@ -13,7 +13,7 @@ const root = $("[data-root]");
 const body = h("tbody");
 const foot = h("tfoot");
 const COLUMNS = ["offered/s", "accepted", "refused", "done", "waiting", "in flight", "stored", "oldest"];
-const table = h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", { "aria-label": "suspend" }))), body, foot);
+const table = h("table", { class: "pinned" }, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), h("th", {}, "queue"), COLUMNS.map((c) => h("th", { class: "num" }, c)), h("th", {}, "share of slot time; tick: fair share"), h("th", { "aria-label": "suspend" }))), body, foot);
 const unseen = h("div");
 const sample = h("p", { class: "part", hidden: true, "data-sample": true });
 const note = h("p", { class: "empty-note", hidden: true }, "No tenant has offered anything yet. A tenant appears with its first API key's job, or with the header ", h("code", { class: "mono ink" }, "tenant"), " on a Celery publish.");
@@ -75,7 +75,7 @@ startPage({
     const left = frame.tenants_left_out || 0;
     setText($("[data-facts]"), `${plural(tenants.size, "tenant")}${left ? " shown" : ""}; rates per second over the last 5\u00a0s`);
     sample.hidden = !left;
-    if (left) swap(sample, `${list.length} ${left}`, () => [h("b", {}, `A sample: ${count(list.length)} of ${count(list.length + left)} rows`), ", a row being a tenant in a queue. Of those that offered last in each queue the ones that hold and offer most are shown; who is in it changes as they do. The last line is of all."]);
+    if (left) swap(sample, `${list.length} ${left}`, () => [h("b", {}, `A sample: ${count(list.length)} of ${count(list.length + left)} rows`), ", a row being a tenant in a queue. Of those whose work has waited longest in each queue, and those that offered last, the ones that hold and offer most are shown; who is in it changes as they do. The last line is of all."]);
     table.hidden = !list.length;
     note.hidden = !!list.length;
     const keys = new Set();
@@ -89,7 +89,7 @@ startPage({
         const share = h("span", { class: "num" });
         share.style.display = "inline-block"; share.style.width = "52px"; bar.node.style.width = "140px"; bar.node.style.display = "inline-block";
         const acts = h("td", {});
-        row = { cells, bar, share, acts, node: h("tr", {}, h("td", { class: "ink" }, t.tenant), h("td", {}, t.queue ? h("a", { class: "link", href: `/queues/${encodeURIComponent(t.queue)}/` }, t.queue) : "all"), cells, h("td", {}, share, " ", bar.node), acts) };
+        row = { cells, bar, share, acts, node: h("tr", {}, h("td", { class: "ink clip", title: t.tenant }, t.tenant), h("td", {}, t.queue ? h("a", { class: "link", href: `/queues/${encodeURIComponent(t.queue)}/` }, t.queue) : "all"), cells, h("td", {}, share, " ", bar.node), acts) };
         rows.set(key, row);
         const after = [...body.children].find((n) => /** @type {any} */ (n).sluicegateSort > key);
         /** @type {any} */ (row.node).sluicegateSort = key;
@@ -107,7 +107,7 @@ startPage({
     for (const [key, row] of rows) if (!keys.has(key)) { row.node.remove(); rows.delete(key); }
     const all = [...["offered", "accepted", "refused", "succeeded"].map((k) => [sum(frame.queues, (q) => q.rates?.[k]), sum(list, (t) => t.rates?.[k]), rate]),
       ...["depth", "in_flight", "bytes"].map((k) => [sum(frame.queues, (q) => q[k]), sum(list, (t) => t[k]), k === "bytes" ? bytes : count])];
-    const line = (name, cls, values) => h("tr", {}, h("td", { class: cls }, name), h("td", {}, left && cls ? "all" : ""), values.map((v) => h("td", { class: `num ${cls}` }, v)), h("td"), h("td"), h("td"));
+    const line = (name, cls, values) => h("tr", {}, h("td", { class: cls }, name), h("td", {}, cls ? "all" : ""), values.map((v) => h("td", { class: `num ${cls}`, title: v === DASH ? "a row that is shown has no rate yet" : null }, v)), h("td"), h("td"), h("td"));
     swap(foot, JSON.stringify([frame.seq, state]), () => [
       left ? line(`${count(left)} more rows`, "", all.map(([total, shown, form]) => form(isKnown(total) && isKnown(shown) ? Math.max(0, total - shown) : null))) : null,
       line("all", "ink", all.map(([total, , form]) => form(total)))]);

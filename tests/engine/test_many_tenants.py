@@ -28,6 +28,12 @@ def test_each_of_two_thousand_tenants_starts_once_before_any_starts_twice(store:
     assert (queue["depth"], queue["tenants_known"]) == (TENANTS * JOBS_EACH, TENANTS)
     assert [row["depth"] for row in seen["tenants"]] == [JOBS_EACH] * SHOWN
 
+    # Half of the rows are of those whose work has waited longest, though they offered first.
+    shown = {row["tenant"] for row in seen["tenants"]}
+    assert len(shown) == SHOWN
+    assert shown >= {f"tenant-{number}" for number in range(10)}
+    assert any(tenant in shown for tenant in (f"tenant-{number}" for number in range(TENANTS - 100, TENANTS)))
+
     tenant_of = {offer.id: offer.tenant for offer in offers}
     started = [job.id for _ in range(TENANTS // 50) for job in store.claim("w", ["normal"], 50)]
     assert len(started) == TENANTS

@@ -12,7 +12,7 @@ from ...metrics.rates import RATE_WINDOW_MS, difference, unknown_rates
 from ...metrics.reasons import explain_nulls
 
 TENANT_WINDOW_MS = 60_000
-NOT_SEEN = "an earlier sample had no row of it: it looks at those that offered last"
+NOT_SEEN = "an earlier sample had no row of it: of many tenants it looks at some"
 TENANTS_SHOWN = 50  # rows of a queue and a tenant; each is half a KiB, to every viewer, every second
 COUNTED = ("offered", "accepted", "refused", "succeeded")
 
@@ -129,7 +129,7 @@ def _slot_share(
 
 
 def _unseen_tenants(snapshot: Mapping[str, Any]) -> Counter[str]:
-    """How many tenants of each queue a sample has no row of: it looks at those that offered last."""
+    """How many tenants of each queue a sample has no row of: it looks at some of many."""
     seen = Counter(row["queue"] for row in snapshot["tenants"])
     known = {name: int(row.get("tenants_known") or 0) for name, row in snapshot["queues"].items()}
     return Counter({name: max(0, number - seen[name]) for name, number in known.items()})

@@ -46,6 +46,20 @@ local function blocked_keys(q, most)
   end
   return rows
 end
+-- Of more tenants than are shown: half are those whose work has waited longest, so that who holds a backlog is
+-- among them from one sample to the next; the rest are those that offered last.
+local function tenants_shown(q, known)
+  local latest = redis.call('ZREVRANGE', root .. 'tenants:' .. q, 0, shown - 1)
+  if known <= shown then return latest end
+  local names = redis.call('ZRANGE', root .. 'heads:' .. q, 0, math.floor(shown / 2) - 1)
+  local taken = {}
+  for _, n in ipairs(names) do taken[n] = true end
+  for _, n in ipairs(latest) do
+    if #names >= shown then break end
+    if not taken[n] then names[#names + 1] = n end
+  end
+  return names
+end
 for q in pairs(out.policies) do
   local head = redis.call('ZRANGE', root .. 'heads:' .. q, 0, 0, 'WITHSCORES')
   local due = redis.call('ZRANGE', root .. 'delayed:' .. q, 0, 0, 'WITHSCORES')
@@ -63,8 +77,8 @@ for q in pairs(out.policies) do
   out.queues[q].spill_oldest = spilled[2] and to_ms(tonumber(spilled[2])) or false
   out.queues[q].blocked_keys_known = redis.call('ZCARD', root .. 'blocked:' .. q)
   out.queues[q].blocked_keys = out.queues[q].blocked_keys_known > 0 and blocked_keys(q, KEYS_SHOWN) or {}
-  local names = redis.call('ZREVRANGE', root .. 'tenants:' .. q, 0, shown - 1)
-  for _, n in ipairs(names) do
+  local known = redis.call('ZCARD', root .. 'tenants:' .. q)
+  for _, n in ipairs(tenants_shown(q, known)) do
     local oldest_own = redis.call('ZSCORE', root .. 'heads:' .. q, n)
     out.tenants[#out.tenants + 1] = {queue = q, tenant = n, totals = tenant_of(q, n).now,
       oldest = oldest_own and to_ms(tonumber(oldest_own)) or false}
@@ -79,7 +93,7 @@ for q in pairs(out.policies) do
   out.queues[q].tickets_line = redis.call('ZCARD', root .. 'tickets:line:' .. q)
   out.queues[q].tickets_called = redis.call('ZCARD', root .. 'tickets:called:' .. q)
   out.queues[q].producers = redis.call('ZCOUNT', root .. 'credits:until:' .. q, now, '+inf')
-  out.queues[q].tenants_known = redis.call('ZCARD', root .. 'tenants:' .. q)
+  out.queues[q].tenants_known = known
 end
 for i = 2, #ARGV, 2 do
   local q = gated(ARGV[i])
