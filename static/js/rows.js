@@ -73,8 +73,9 @@ class Row {
     setText(this.stateNode, isStale ? lastWord(frame.at_ms) : idle ? "no job yet" : stateWord(q, frame.at_ms));
     const [standing, ...more] = policyWord(q).split(", ");
     const line = q.waiting_room ? q.waiting_room.line + q.waiting_room.called : 0;
-    setText(this.policyNode, line ? `${count(line)} wait in line for room` : [standing, shareWord(q), ...more].filter(Boolean).join(", "));
-    setAttr(this.policyNode, "title", q.share?.unknown?.done ? `share of what is done: ${q.share.unknown.done}` : null);
+    const policy = [standing, shareWord(q), ...more].filter(Boolean).join(", ");
+    setText(this.policyNode, line ? `${count(line)} wait in line for room` : policy);
+    setAttr(this.policyNode, "title", q.share?.unknown?.done ? `${policy}; share of what is done: ${q.share.unknown.done}` : policy);
 
     const age = idle ? null : q.oldest_age_ms;
     const parts = durationParts(age);

@@ -65,7 +65,7 @@ export class Side {
 
   /** @param {import("./frame.js").Frame} frame */
   updateTenants(frame) {
-    const all = byTenant(frame.tenants || []);
+    const all = byTenant(frame.tenants || [], !frame.tenants_left_out);
     // A tenant keeps its line while it is among the largest; lines do not swap every second.
     const kept = all.filter((t) => this.tenantRows.has(t.tenant)).slice(0, SHOWN_TENANTS);
     const largest = all.slice(0, SHOWN_TENANTS);
@@ -204,14 +204,17 @@ export function shortName(name) {
   return String(name).replace(/^celery@/, "");
 }
 
-/** One line a tenant over all its queues, largest first. @param {any[]} tenants */
-function byTenant(tenants) {
+/**
+ * One line a tenant over all its queues, largest first. Over all queues a fair share is one part for each tenant that
+ * has work anywhere, and unknown where not every tenant is seen. @param {any[]} tenants @param {boolean} isAll
+ */
+function byTenant(tenants, isAll) {
   const out = new Map();
+  const busy = new Set(tenants.filter((t) => (t.depth && !t.suspended) || t.in_flight).map((t) => t.tenant));
   for (const t of tenants) {
-    const held = out.get(t.tenant) || { tenant: t.tenant, rates: { offered: 0, accepted: 0, refused: 0 }, share: null, fair_share: null };
+    const held = out.get(t.tenant) || { tenant: t.tenant, rates: { offered: 0, accepted: 0, refused: 0 }, share: null, fair_share: isAll && busy.size ? 1 / busy.size : null };
     for (const k of ["offered", "accepted", "refused"]) held.rates[k] = held.rates[k] === null || !isKnown(t.rates?.[k]) ? null : held.rates[k] + t.rates[k];
     if (isKnown(t.share)) held.share = (held.share || 0) + t.share;
-    if (isKnown(t.fair_share)) held.fair_share = t.fair_share;
     out.set(t.tenant, held);
   }
   return [...out.values()].sort((a, b) => (b.rates.offered || 0) - (a.rates.offered || 0));

@@ -52,6 +52,7 @@ export function forecastWords(queue) {
     const line = isKnown(drain.full_in_s) ? `full in ${roughly(drain.full_in_s * 1000)}, modeled` : `${count(queue.depth)} waiting`;
     return { head: `stalled: ${drain.reason || "no consumer"}`, line, headModeled: false, lineModeled: isKnown(drain.full_in_s) };
   }
+  if (drain.state === "growing" && queue.state === "at_bound") return plain("full", "more comes than is done");
   if (drain.state === "growing") {
     const full = isKnown(drain.full_in_s) ? `growing: full in ${roughly(drain.full_in_s * 1000)}` : "growing";
     return { head: full, line: isKnown(drain.full_in_s) ? "modeled" : "more comes than is done", headModeled: isKnown(drain.full_in_s), lineModeled: false };

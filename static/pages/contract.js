@@ -18,8 +18,8 @@ export function contractParts(c) {
 function measured(body) {
   const m = body.measured;
   if (!isKnown(body.objective_share)) return null;
-  if (!m || !isKnown(m.attained)) return h("p", { class: "acts" }, shape("dashed"), "Not measured: nothing promised has settled in the last hour.");
-  return h("p", { class: "acts" }, shape(m.attained >= body.objective_share ? "ring" : "triangle"), `Measured: kept by ${percent(m.attained)} of ${plural(m.of, "job")} in the last ${duration(m.over_s * 1000)}.`);
+  if (!m || !isKnown(m.attained)) return h("p", { class: "measured" }, shape("dashed"), "Not measured: nothing promised has settled in the last hour.");
+  return h("p", { class: "measured" }, shape(m.attained >= body.objective_share ? "ring" : "triangle"), `Measured: kept by ${percent(m.attained)} of ${plural(m.of, "job")} in the last ${duration(m.over_s * 1000)}.`);
 }
 
 /** @param {string} key @param {any} value */

@@ -42,7 +42,7 @@ function draw() {
 
 function acts() {
   return h("table", {}, h("thead", {}, h("tr", {}, ["when", "who", "did", "to", "what changed", "reason", "outcome"].map((t) => h("th", {}, t)))), h("tbody", {}, rows.map((r) => h("tr", {}, h("td", {}, at(r.at_ms)),
-    h("td", { class: "ink" }, r.actor || "nobody", h("span", { class: "quiet" }, ` ${[r.role, r.via].filter(Boolean).join(", ")}`)), h("td", { class: "nowrap" }, String(r.verb).replaceAll("_", " ")), h("td", { class: "wrap" }, r.target === "*" ? "all queues" : r.target || "\u2013"),
+    h("td", { class: "ink nowrap" }, r.actor || "nobody", h("span", { class: "quiet" }, ` ${[r.role, r.via].filter(Boolean).join(", ")}`)), h("td", { class: "nowrap" }, String(r.verb).replaceAll("_", " ")), h("td", { class: "wrap" }, r.target === "*" ? "all queues" : r.target || "\u2013"),
     h("td", { class: "wrap" }, difference(r.before, r.after) || "\u2013"), h("td", { class: "wrap" }, r.reason || h("span", { class: "quiet" }, "none given")), h("td", { class: "nowrap" }, shape(r.outcome === "done" ? "ring" : r.outcome === "refused" ? "slash" : "diamond"), r.outcome)))));
 }
 

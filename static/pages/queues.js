@@ -9,7 +9,7 @@ import { askMode } from "../js/modeswitch.js";
 import { inOrder } from "../js/past.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { REASON_WORDS, forecastWords, stateWord } from "../js/states.js";
-import { age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
+import { NBSP, age, bytes, clock, count, duration, isKnown, percent, plural, rate, wait } from "../js/units.js";
 import { limitWords } from "./policy-fields.js";
 import { contractParts } from "./contract.js";
 import { at, currentItem, downstreamLink, facts, part, plainName, reading, setItem, startPage } from "./page.js";
@@ -131,7 +131,7 @@ function drawMeasures(q) {
   const b = q.bounds || {};
   const inForce = q.bounds_in_force || b;
   const of = (value, form, full, force) => `${form(value)} of ${isKnown(full) ? form(full) : "no bound"}${isKnown(force) && isKnown(full) && force < full ? `, ${form(force)} in force now` : ""}`;
-  const three = (w) => (w && isKnown(w.p50) ? `p50 ${wait(w.p50)}, p95 ${wait(w.p95)}, p99 ${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
+  const three = (w) => (w && isKnown(w.p50) ? `p50${NBSP}${wait(w.p50)}, p95${NBSP}${wait(w.p95)}, p99${NBSP}${wait(w.p99)}` : w?.unknown?.p50 || "nothing measured in the last 60 s");
   const inputs = q.drain?.inputs || {};
   swap(measures, JSON.stringify([q.rate_limits, q.buffers, q.credits, q.waiting_room, q.blocked_ms, q.rates, q.wait_ms, q.service_ms, q.depth, q.bytes, q.drain, q.oldest_age_ms]), () => [facts([
     ["oldest waiting", `${age(q.oldest_age_ms)}, guard ${isKnown(q.guard_age_s) ? duration(q.guard_age_s * 1000) : "none"}, ceiling ${isKnown(q.age_ceiling_s) ? duration(q.age_ceiling_s * 1000) : "none"}`],
@@ -191,7 +191,7 @@ function promise(o) {
   if (!o) return h("span", { class: "quiet" }, "none is declared");
   const said = `${percent(o.objective_share)} within ${duration(o.objective_s * 1000)}`;
   if (!isKnown(o.attained)) return `${said}; unknown: ${o.unknown?.attained || "not measured"}`;
-  const burn = Object.entries(o.burn_rate || {}).filter(([k]) => k !== "unknown").map(([k, v]) => `${k.replace(/(\d+)/, "$1\u00a0").replace("m", "min")} ${isKnown(v) ? Number(v.toPrecision(2)) : "\u2013"}`).join(", ");
+  const burn = Object.entries(o.burn_rate || {}).filter(([k]) => k !== "unknown").map(([k, v]) => `${isKnown(v) ? Number(v.toPrecision(2)) : "\u2013"} over ${k.replace(/(\d+)/, "$1\u00a0").replace("m", "min")}`).join(", ");
   return h("span", {}, shape(o.attained >= o.objective_share ? "ring" : "triangle"), `${said}; kept by ${fine(o.attained)} of ${plural(o.of, "job")} that settled in the last ${duration(o.over_s * 1000)}. `, h("span", { class: "quiet", title: Object.entries(o.burn_rate?.unknown || {}).map(([k, v]) => `${k}: ${v}`).join("; ") || null }, `Burn rate (1 is what it allows): ${burn}`));
 }
 
@@ -216,11 +216,12 @@ function drawKeys(q) {
 }
 
 function drawTenants(q, frame) {
-  const rows = (frame.tenants || []).filter((t) => t.queue === q.name);
+  // By name: who is in a sample changes every second, and rows that move cannot be read.
+  const rows = (frame.tenants || []).filter((t) => t.queue === q.name).sort((a, b) => a.tenant.localeCompare(b.tenant, "en", { numeric: true }));
   const known = q.tenants_known || 0;
   const left = known - rows.length;
-  const of = left > 0 ? h("p", { class: "quiet" }, rows.length ? `A sample: ${count(rows.length)} of ${plural(known, "tenant")}. Of those that offered last the ones that hold and offer most are shown.` : `None of its ${plural(known, "tenant")} is among those that a frame has room for: they hold and offer less than others.`) : null;
-  swap(tenants, JSON.stringify([known, rows.map((t) => [t.tenant, t.rates, t.depth, t.share])]), () => (rows.length || of ? [of, rows.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink" }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num", title: t.unknown?.oldest_age_ms || null }, isKnown(t.oldest_age_ms) ? age(t.oldest_age_ms) : "\u2013"), h("td", { class: "num", title: t.unknown?.share || null }, percent(t.share))))))) : null] : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
+  const of = left > 0 ? h("p", { class: "quiet" }, rows.length ? `A sample: ${count(rows.length)} of ${plural(known, "tenant")}. Of those whose work has waited longest and those that offered last the ones that hold and offer most are shown.` : `None of its ${plural(known, "tenant")} is among those that a frame has room for: they hold and offer less than others.`) : null;
+  swap(tenants, JSON.stringify([known, rows.map((t) => [t.tenant, t.rates, t.depth, t.share])]), () => (rows.length || of ? [of, rows.length ? h("div", { class: "scrollx" }, h("table", { class: "pinned" }, h("thead", {}, h("tr", {}, h("th", {}, "tenant"), ["offered/s", "accepted", "refused", "done", "waiting", "oldest", "slot time"].map((c) => h("th", { class: "num" }, c)))), h("tbody", {}, rows.map((t) => h("tr", {}, h("td", { class: "ink clip", title: t.tenant }, t.tenant), ["offered", "accepted", "refused", "succeeded"].map((k) => h("td", { class: "num" }, rate(t.rates?.[k]))), h("td", { class: "num" }, count(t.depth)), h("td", { class: "num", title: t.unknown?.oldest_age_ms || null }, isKnown(t.oldest_age_ms) ? age(t.oldest_age_ms) : "\u2013"), h("td", { class: "num", title: t.unknown?.share || null }, percent(t.share))))))) : null] : h("p", { class: "quiet" }, "No tenant has offered to this queue yet.")));
 }
 
 /** @param {any} c */

@@ -112,6 +112,8 @@ def test_forecasts_are_written_as_agreed(page_with_modules: Page) -> None:
     queues = [
         {"name": "bulk", "depth": 1240, "state": state, "drain": drain} for drain, state, _, _ in DRAINS
     ]
+    full: dict[str, Any] = {"name": "bulk", "depth": 600, "state": "at_bound"}
+    queues.append({**full, "drain": {"state": "growing", "full_in_s": 1}})
     idle: dict[str, Any] = {"name": "bulk", "depth": 0, "state": "in_bounds", "drain": {"state": "empty"}}
     queues += [{**idle, "rates": {"accepted": 0.0, "refused": rate}} for rate in (0.0, 5.2)]
     said = page_with_modules.evaluate(
@@ -120,7 +122,8 @@ def test_forecasts_are_written_as_agreed(page_with_modules: Page) -> None:
     )
     found = [(row["head"].replace("\u00a0", " "), row["line"].replace("\u00a0", " ")) for row in said]
     # A queue whose limits let nothing in is not merely empty.
-    wanted = [*((head, line) for _, _, head, line in DRAINS), ("empty", "no backlog")]
+    wanted = [*((head, line) for _, _, head, line in DRAINS), ("full", "more comes than is done")]
+    wanted.append(("empty", "no backlog"))
     assert found == [*wanted, ("refusing", "no backlog")]
 
 
