@@ -16,8 +16,11 @@ def main() -> int:
         )
         return 1
     from config.env import WrongSetting
-    from workers.management.usage import speak_in_one_line
+    from workers.management.usage import find_unreadable, speak_in_one_line
 
+    if fault := find_unreadable(sys.argv):
+        print(f"manage.py: {fault}", file=sys.stderr)
+        return 2
     speak_in_one_line()
     try:
         execute_from_command_line(sys.argv)

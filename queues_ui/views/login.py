@@ -12,6 +12,8 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from workers.quarantine.arguments import storable
+
 from ..access import throttle
 from ..access.caller import address_of, role_of
 
@@ -25,7 +27,7 @@ def show_login(request: HttpRequest) -> HttpResponse:
         if request.user.is_authenticated:
             return redirect(target)
         return _page(request, AuthenticationForm(request), target)
-    name, address = request.POST.get("username", "")[:150], address_of(request)
+    name, address = storable(request.POST.get("username", ""))[:150], address_of(request)
     wait_s = throttle.wait_s(name, address)
     if wait_s is not None:
         response = _page(request, AuthenticationForm(request), target, status=429, wait_s=wait_s)

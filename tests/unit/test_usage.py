@@ -47,6 +47,12 @@ def test_every_command_tells_of_a_word_that_it_does_not_know_in_one_line(name, c
     ("words", "said"),
     [
         (["flood", "--rate", "many"], "flood: --rate: 'many' is not a number; see manage.py flood --help"),
+        (["flood", "--rate", "nan"], "flood: --rate: 'nan' is not a number; see"),
+        (["flood", "--rate", "inf"], "flood: --rate: 'inf' is not a number; see"),
+        (["flood", "--deadline-s", "nan"], "flood: --deadline-s: 'nan' is not a number; see"),
+        (["flood", "--count=-5"], "flood: --count: must be at least 0, not -5; see"),
+        (["flood", "--senders", "1.5"], "flood: --senders: '1.5' is not a whole number; see"),
+        (["simulate", "--offered", "nan"], "simulate: --offered: 'nan' is not a number; see"),
         (["flood", "--count"], "flood: --count: needs one value;"),
         (["flood", "--raet", "5"], "flood: --raet is not known; nearest: --rate;"),
         (["flood", "--polite", "--rude"], "flood: --rude: not allowed with argument --polite;"),
@@ -76,9 +82,17 @@ def test_the_word_at_fault_is_named_with_what_would_do(words, said, capsys):
     assert told.endswith(" --help\n") and told.count("\n") == 1
 
 
-def test_manage_py_itself_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["flood", "--raet", "5"], "flood: --raet is not known; nearest: --rate; see manage.py flood --help"),
+        (["tenant", "suspend", b"a\xff"], "word 3 of the command line, 'a?', is not UTF-8"),
+    ],
+    ids=["an option", "bytes"],
+)
+def test_manage_py_itself_says_so(tmp_path: Path, words: list[str | bytes], said: str) -> None:
     done = subprocess.run(
-        [sys.executable, "manage.py", "flood", "--raet", "5"],
+        [sys.executable, "manage.py", *words],
         cwd=ROOT,
         env=clean_environment({"SLUICEGATE_DATA_DIR": str(tmp_path), "PATH": os.environ["PATH"]}),
         capture_output=True,
@@ -87,6 +101,5 @@ def test_manage_py_itself_says_so(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        done.stderr == "manage.py flood: --raet is not known; nearest: --rate; see manage.py flood --help\n"
-    )
+    assert done.stderr.startswith("manage.py") and done.stderr.endswith(f" {said}\n")
+    assert done.stderr.count("\n") == 1

@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 from django.core.management import call_command
+from django.db import transaction
 
 from workers.actions import bootstrap
 from workers.actions.gate import redis_now_ms
@@ -241,26 +242,29 @@ def test_a_batch_tells_what_became_of_what_it_readmitted_and_later_ones_are_judg
 def test_a_text_that_a_database_cannot_keep_is_no_fault_of_ours(api, admin_api, gate):
     """PostgreSQL takes no NUL; what is refused for it changes nothing."""
     nul, half = "a\x00b", "%00"
-    for answer in (
-        admin_api.put("/mode", {"mode": "saturated", "reason": nul}),
-        admin_api.put("/policies/bulk", {"weight": 7, "owner": nul, "reason": nul}),
-        admin_api.put("/alerts/rules", {"name": nul, "measure": "depth", "threshold": 1}),
-        admin_api.post("/keys", {"tenant": nul, "scopes": ["read"], "label": nul}),
-        admin_api.post("/deletions", {"tag": nul, "reason": nul}),
-        admin_api.post("/tenants/a%00b/suspend", {"reason": nul}),
-        admin_api.post("/quarantine/replay", {"ids": [nul]}),
-        admin_api.post("/quarantine/discard", {"filter": {"task": nul}}),
-        admin_api.get(f"/quarantine?task={half}&search={half}"),
-        admin_api.get(f"/quarantine/{half}"),
-        admin_api.get(f"/journal?search={half}"),
-        admin_api.get(f"/deletions?tag={half}"),
-        admin_api.get(f"/policies/{half}"),
-        admin_api.get(f"/downstreams/{half}"),
-        admin_api.delete(f"/jobs/{half}"),
-        api.client.post("/login/", {"username": nul, "password": nul}),
-        api.client.put(f"/api/v1/policies/{half}", "{}"),
-        api.client.post(f"/api/v1/tenants/{half}/suspend", "{}", content_type="application/json"),
-    ):
+    asked = (
+        lambda: admin_api.put("/mode", {"mode": "saturated", "reason": nul}),
+        lambda: admin_api.put("/policies/bulk", {"weight": 7, "owner": nul, "reason": nul}),
+        lambda: admin_api.put("/alerts/rules", {"name": nul, "measure": "depth", "threshold": 1}),
+        lambda: admin_api.post("/keys", {"tenant": nul, "scopes": ["read"], "label": nul}),
+        lambda: admin_api.post("/deletions", {"tag": nul, "reason": nul}),
+        lambda: admin_api.post("/tenants/a%00b/suspend", {"reason": nul}),
+        lambda: admin_api.post("/quarantine/replay", {"ids": [nul]}),
+        lambda: admin_api.post("/quarantine/discard", {"filter": {"task": nul}}),
+        lambda: admin_api.get(f"/quarantine?task={half}&search={half}"),
+        lambda: admin_api.get(f"/quarantine/{half}"),
+        lambda: admin_api.get(f"/journal?search={half}"),
+        lambda: admin_api.get(f"/deletions?tag={half}"),
+        lambda: admin_api.get(f"/policies/{half}"),
+        lambda: admin_api.get(f"/downstreams/{half}"),
+        lambda: admin_api.delete(f"/jobs/{half}"),
+        lambda: api.client.post("/login/", {"username": nul, "password": nul}),
+        lambda: api.client.put(f"/api/v1/policies/{half}", "{}"),
+        lambda: api.client.post(f"/api/v1/tenants/{half}/suspend", "{}", content_type="application/json"),
+    )
+    for ask in asked:
+        with transaction.atomic():  # the test's own transaction outlives the one that fails
+            answer = ask()
         assert answer.status_code < 500, answer.content
         if answer.status_code == 422 and answer.json()["reason"] == "invalid":
             assert answer.json()["detail"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from django.core.management import base
@@ -20,6 +21,37 @@ SAID: Final = (
 )
 MISSING: Final = re.compile(r"the following arguments are required: (.*)")
 UNKNOWN: Final = re.compile(r"unrecognized arguments: (\S+)")
+
+
+def find_unreadable(words: Sequence[str]) -> str | None:
+    """What is wrong with a command line that holds bytes of no text: no name or reason could keep them."""
+    for place, word in enumerate(words):
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode("utf-8", "replace").decode()
+            return f"word {place} of the command line, {shown[:60]!r}, is not UTF-8"
+    return None
+
+
+def at_least(low: float, *, whole: bool = False) -> Callable[[str], float]:
+    """For an option's ``type``. To Python nan and inf are numbers too; a rate or a time they are not."""
+
+    def read(text: str) -> float:
+        try:
+            number = int(text) if whole else float(text)
+        except ValueError:
+            number = math.nan
+        if not abs(number) < math.inf:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {'whole ' if whole else ''}number")
+        if number < low:
+            raise argparse.ArgumentTypeError(f"must be at least {low:g}, not {text}")
+        return number
+
+    return read
+
+
+NUMBER, COUNT, SOME = at_least(0), at_least(0, whole=True), at_least(1, whole=True)
 
 
 class OneLineParser(base.CommandParser):

@@ -27,6 +27,7 @@ from ...flood.scoreboard import format_scoreboard
 from ...flood.swf import read_swf
 from ...flood.watch import Watch
 from ...store import Store
+from ..usage import COUNT, NUMBER, SOME, at_least
 
 DEFAULT_DURATION_S = 30.0
 DRAIN_LIMIT_S = 600.0
@@ -38,37 +39,39 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         load = parser.add_argument_group("load")
-        load.add_argument("--rate", type=float, default=10.0, help="jobs a second (10)")
-        load.add_argument("--count", type=int, help="stop after so many jobs")
-        load.add_argument("--duration", type=float, help="stop offering new jobs after so many seconds")
+        load.add_argument("--rate", type=NUMBER, default=10.0, help="jobs a second (10)")
+        load.add_argument("--count", type=COUNT, help="stop after so many jobs")
+        load.add_argument("--duration", type=NUMBER, help="stop offering new jobs after so many seconds")
         shape = load.add_mutually_exclusive_group()
         shape.add_argument("--constant", action="store_true", help="at equal distances (the default)")
         shape.add_argument("--bursty", action="store_true", help="at random, most of it in bursts")
         load.add_argument("--trace", type=Path, metavar="FILE.swf[.gz]", help="replay arrivals of a trace")
-        load.add_argument("--speedup", type=float, default=3600.0, help="trace seconds a second (3600)")
-        load.add_argument("--limit-seconds", type=float, help="stop the trace after so many seconds of here")
+        load.add_argument("--speedup", type=NUMBER, default=3600.0, help="trace seconds a second (3600)")
+        load.add_argument("--limit-seconds", type=NUMBER, help="stop the trace after so many seconds of here")
         load.add_argument(
-            "--from-seconds", type=float, default=0.0, help="skip so much of the trace, in its seconds"
+            "--from-seconds", type=NUMBER, default=0.0, help="skip so much of the trace, in its seconds"
         )
         load.add_argument(
-            "--service-scale", type=float, default=1.0, help="times the compressed run times (1)"
+            "--service-scale", type=NUMBER, default=1.0, help="times the compressed run times (1)"
         )
         load.add_argument(
-            "--sleep-cap", type=float, default=5.0, help="longest sleep of a trace's job, seconds (5)"
+            "--sleep-cap", type=NUMBER, default=5.0, help="longest sleep of a trace's job, seconds (5)"
         )
         load.add_argument("--demo", action="store_true", help="endless everyday work over all queues")
         load.add_argument(
-            "--slots", type=int, help="worker slots that --demo is made for (default: as it finds)"
+            "--slots",
+            type=SOME,
+            help="worker slots that --demo is made for (default: as it finds)",
         )
         load.add_argument("--seed", type=int, help="the same flood again")
         job = parser.add_argument_group("jobs")
         job.add_argument("--task", help="drill.echo, or drill.sleep with --seconds")
-        job.add_argument("--seconds", type=float, help="sleep of each job")
+        job.add_argument("--seconds", type=NUMBER, help="sleep of each job")
         job.add_argument("--args", dest="task_args", help="JSON list")
         job.add_argument("--kwargs", dest="task_kwargs", help="JSON object")
-        job.add_argument("--payload-bytes", type=int, default=0, help="ballast in each message")
-        job.add_argument("--cost-ms", type=int, help="declared cost")
-        job.add_argument("--deadline-s", type=float)
+        job.add_argument("--payload-bytes", type=COUNT, default=0, help="ballast in each message")
+        job.add_argument("--cost-ms", type=SOME, help="declared cost")
+        job.add_argument("--deadline-s", type=at_least(0.001))
         job.add_argument(
             "--queue", "--mix", dest="queue", default="normal", help="normal, or critical=1,bulk=3"
         )
@@ -80,17 +83,20 @@ class Command(BaseCommand):
             "--rude", action="store_true", help="take no advice (the default): once, or --retries"
         )
         manner.add_argument(
-            "--retries", type=int, default=0, help="with --rude: at once again, so many times"
+            "--retries",
+            type=COUNT,
+            default=0,
+            help="with --rude: at once again, so many times",
         )
         manner.add_argument(
-            "--patience", type=float, default=600.0, help="with --polite: seconds for a job (600)"
+            "--patience", type=NUMBER, default=600.0, help="with --polite: seconds for a job (600)"
         )
         manner.add_argument("--via", choices=["http", "celery"], default="celery")
         manner.add_argument("--url", help="the HTTP door (http://127.0.0.1:$SLUICEGATE_PORT)")
         manner.add_argument(
             "--api-key", action="append", default=[], help="KEY, or TENANT=KEY; may be given again"
         )
-        manner.add_argument("--senders", type=int, help="threads (16 for http, 2 for celery)")
+        manner.add_argument("--senders", type=SOME, help="threads (16 for http, 2 for celery)")
         shown = parser.add_argument_group("what is shown")
         shown.add_argument("--watch", action="store_true", help="the gate's own highest readings beside it")
         shown.add_argument("--until-drained", action="store_true", help="and how long the backlog took to go")

@@ -18,6 +18,7 @@ from ...metrics.history import History
 from ...simulate import SteppedStore
 from ...simulate.compare import MOST_OFFERS, Figures, Load, run_trial
 from ...supervise.server import ServerMissing, find_binary
+from ..usage import COUNT, NUMBER
 
 #: What is compared where nothing is named.
 SHOWN: dict[str, dict[str, Any]] = {
@@ -34,12 +35,12 @@ class Command(BaseCommand):
     requires_migrations_checks = False
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--offered", type=float, default=60, help="jobs a second (60)")
-        parser.add_argument("--service-ms", type=int, default=100, help="service time of a job (100)")
-        parser.add_argument("--slots", type=int, default=4, help="jobs served at a time (4)")
-        parser.add_argument("--seconds", type=int, default=30, help="virtual time (30)")
+        parser.add_argument("--offered", type=NUMBER, default=60, help="jobs a second (60)")
+        parser.add_argument("--service-ms", type=COUNT, default=100, help="service time of a job (100)")
+        parser.add_argument("--slots", type=COUNT, default=4, help="jobs served at a time (4)")
+        parser.add_argument("--seconds", type=COUNT, default=30, help="virtual time (30)")
         parser.add_argument(
-            "--deadline-s", type=float, default=2, help="time to live of a job, 0 for none (2)"
+            "--deadline-s", type=NUMBER, default=2, help="time to live of a job, 0 for none (2)"
         )
         parser.add_argument(
             "--mode", choices=("normal", "saturated"), default="normal", help="lifo needs saturated"
@@ -90,6 +91,8 @@ class Command(BaseCommand):
             name, _, document = text.partition("=")
             try:
                 policies[name] = json.loads(document or "{}")
+                if not isinstance(policies[name], dict):
+                    raise ValueError('give a JSON object of fields, {"max_count": 5}')
                 parse_policy(policies[name])
             except (ValueError, PolicyError, TypeError) as fault:
                 raise CommandError(f"--policy {name}: {fault}") from fault
