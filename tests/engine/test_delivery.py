@@ -420,6 +420,19 @@ def test_a_job_that_may_start_rings_beside_many_that_may_not(store: Store, why: 
     assert bool(store.client.llen(bell)) == (why != "nothing")
 
 
+def test_new_work_rings_for_nobody_where_only_an_end_makes_room(store: Store) -> None:
+    """Each bell is a claim: an idle slot that waits for an end would make one for every job that comes."""
+    store.publish_policy("normal", {"max_in_flight": 1, "lease_s": 0.05}, version=2)
+    store.admit([an_offer() for _ in range(100)])
+    assert len(store.claim("w", ["normal"], 2)) == 1
+    bell = keys.bell(store.root, "normal")
+    store.client.delete(bell)
+    store.admit([an_offer()])
+    assert not store.client.llen(bell)
+    wait_until(lambda: store.reap(10))  # its worker is gone: that is an end too
+    assert store.client.llen(bell)
+
+
 def test_one_claim_brings_a_few_megabytes_and_the_next_ones_the_rest(store: Store) -> None:
     """Fifty jobs of 1 MB in one reply would be longer on the way than a client waits."""
     store.publish_policy("normal", {}, version=2)

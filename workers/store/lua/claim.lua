@@ -75,6 +75,14 @@ local function leaves_reserve(q)
   return kept <= 0 or slots - busy > kept
 end
 
+-- Whether the queue as a whole may start one more.
+local function has_room(q)
+  local s = state[q]
+  local p = s.policy
+  return not (p.max_in_flight and s.busy >= p.max_in_flight)
+    and not (p.downstream and sink_room(p.downstream) <= 0) and leaves_reserve(q)
+end
+
 -- Which queue is next: rank 0 first; a job past its age ceiling for at most one start in ten; the
 -- other ranks in order; the rest by weight and cost (start-time fair queueing over queues).
 local function choose()
@@ -83,8 +91,7 @@ local function choose()
   for _, q in ipairs(lanes) do
     local s = state[q]
     local p = s.policy
-    if s.depth > 0 and not (p.max_in_flight and s.busy >= p.max_in_flight)
-      and not (p.downstream and sink_room(p.downstream) <= 0) and leaves_reserve(q) then
+    if s.depth > 0 and has_room(q) then
       local rank = p.strict_rank
       if rank then
         if not best_rank or rank < best_rank then best, best_rank = q, rank end
@@ -236,7 +243,7 @@ if #jobs < most and carried < REPLY_BYTES then
   local left = 0
   for _, q in ipairs(lanes) do left = left + (totals_of(q).now.depth or 0) end
   for _, q in ipairs(lanes) do
-    local totals, awaited = totals_of(q), left > 0 and 1 or 0
+    local totals, awaited = totals_of(q), left == 0 and 0 or has_room(q) and 2 or 1
     if awaited ~= (totals.now.awaited or 0) then
       redis.call('DEL', root .. 'nothing')
       set_number(totals, 'awaited', awaited)

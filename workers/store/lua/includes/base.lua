@@ -182,14 +182,19 @@ local function put_ready(q, n, id, score, rec, newest)
 end
 
 -- The bell wakes an idle worker. It carries nothing: lost, doubled or late, the claim decides. Who finds this
--- much waiting has nobody to wake: a worker claims until it finds nothing, and only then listens. `awaited` is set
--- while one listens beside what waits, since it may not start that (claim.lua).
+-- much waiting has nobody to wake: a worker claims until it finds nothing, and only then listens. One that listens
+-- beside what waits, since it may not start that, is marked by `awaited` (claim.lua): 1 where only an end can change
+-- it, 2 where new work of the queue might be started.
 local LOUD_ENOUGH = 64
-local function ring(q)
+local function ring(q, by_end)
   local has = totals_of(q).now
-  if (has.depth or 0) > LOUD_ENOUGH and has.awaited ~= 1 then return end
+  if (has.depth or 0) > LOUD_ENOUGH and (has.awaited or 0) < (by_end and 1 or 2) then return end
   local bell = root .. 'bell:' .. q
   if redis.call('LPUSH', bell, '1') > 32 then redis.call('LTRIM', bell, 0, 15) end
+end
+-- An end has made room.
+local function ring_for_room(q)
+  if (totals_of(q).now.awaited or 0) > 0 then ring(q, true) end
 end
 
 -- Puts a record into the ready or the delayed set. `due` nil or past: ready, with its place by `eligible`.

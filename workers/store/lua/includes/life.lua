@@ -265,6 +265,7 @@ end
 local function lose(id, rec)
   rec.lc = (rec.lc or 0) + 1
   bump(rec.q, rec.n, 'redelivered', 1)
+  ring_for_room(rec.q)
   if rec.cr then
     finish(id, rec, 'cancelled')
   elseif not rec.nx and (rec.dl or 0) >= (policy_or_default(rec.q).max_deliveries or 3) then

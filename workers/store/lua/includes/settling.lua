@@ -18,7 +18,7 @@ local function settle(a, claims)
   end
   redis.call('ZREM', root .. 'leases', id)
   bump(q, n, 'in_flight', -1)
-  if not claims and totals_of(q).now.awaited == 1 then ring(q) end
+  if not claims then ring_for_room(q) end
   local outcome = a.o
   let_go(id, rec, a.dw or (outcome == 'succeeded' and 'success') or nil, a.rt)
   if a.st then
