@@ -144,8 +144,8 @@ end
 local RANK = {normal = 0, saturated = 1, draining = 2, failed = 3}
 local modes
 local function mode_in_force(q)
-  local packed = not modes and rule('modes')
-  modes = modes or packed and cmsgpack.unpack(packed) or {}
+  if not rule('modes') then return 'normal' end
+  modes = modes or cmsgpack.unpack(rule('modes'))
   local mode, till = 'normal', nil
   for _, set in ipairs({modes['*'] or {'normal'}, modes[q]}) do
     if not (set[2] and set[2] <= now) and RANK[set[1]] > RANK[mode] then mode, till = set[1], set[2] end

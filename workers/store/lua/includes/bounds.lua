@@ -1,7 +1,6 @@
 -- bounds: what a queue and a tenant in it hold, which bound an offer would pass, and when it should come back.
 -- Included by admit, once it has read the rules of its queues.
 -- What a queue holds, read once and kept true over the offers of this call.
-local GAUGES = {'depth', 'delayed', 'bytes', 'cost_ms', 'spilled', 'spilled_bytes', 'parked'}
 local views = {}
 -- When the oldest that waits became eligible, whether it stands in a line or was set aside.
 local function oldest_of(q, v)
@@ -37,11 +36,13 @@ end
 local function view(q)
   local v = views[q]
   if not v then
-    v = {policy = policy_or_default(q), tenants = {}}
-    for _, gauge in ipairs(GAUGES) do v[gauge] = totals_of(q).now[gauge] or 0 end
-    v.delayed = v.delayed - v.spilled -- what is spilled has bounds of its own
-    v.mode, v.till = mode_in_force(q)
-    v.barred = rule('barred')
+    local has, spilled = totals_of(q).now, totals_of(q).now.spilled or 0
+    local mode, till = mode_in_force(q)
+    -- Every field at once: a table that grows is made anew at each power of two.
+    v = {policy = policy_or_default(q), tenants = {}, depth = has.depth or 0, bytes = has.bytes or 0, cost_ms = has.cost_ms or 0,
+      delayed = (has.delayed or 0) - spilled, -- what is spilled has bounds of its own
+      spilled = spilled, spilled_bytes = has.spilled_bytes or 0, parked = has.parked or 0, mode = mode, till = till,
+      barred = rule('barred'), max_count = false, max_cost = false, open_count = false, open_cost = false}
     set_bounds(q, v)
     views[q] = v
   end
