@@ -58,7 +58,7 @@ def page_document(
     size = 0
     for row in page.rows:
         line = show(row)
-        size += len(json.dumps(line, default=str, ensure_ascii=False).encode())
+        size += len(json.dumps(line, default=str, ensure_ascii=False).encode("utf-8", "replace"))
         if shown and size > MOST_BYTES:
             break
         shown.append(line)

@@ -25,12 +25,13 @@ RETRY_UNAVAILABLE_S = 2
 
 
 class Renderer(BaseRenderer):
-    """JSON as it is: no figure that is not a number, text in UTF-8."""
+    """JSON as it is: no figure that is not a number, text in UTF-8. Half a character that an earlier release
+    has kept is shown as a question mark: one text must not take a whole list along."""
 
     media_type = "application/json"
 
-    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> str:
-        return json.dumps(data, ensure_ascii=False, allow_nan=False, default=str)
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> bytes:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, default=str).encode("utf-8", "replace")
 
 
 class Api(NinjaAPI):

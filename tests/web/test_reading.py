@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.db import connection
 
 from queues_ui.api import paging
 from queues_ui.queries import history
@@ -13,6 +14,8 @@ from workers.models import (
     AlertRule,
     ApiKey,
     Deletion,
+    JournalEntry,
+    PolicyVersion,
     QuarantinedJob,
     ReplayBatch,
     ReplayItem,
@@ -276,6 +279,18 @@ def test_the_items_of_a_batch_are_pages_too(admin_api, api, gate, monkeypatch):
 
     assert read(admin_api, 5) == [f"j{number}" for number in range(8, -1, -1)]
     assert read(api, 2) == ["j7", "j5", "j3", "j1"]  # its own tenant's
+
+
+def test_half_a_character_that_was_kept_takes_no_list_along(admin_api, gate):
+    if connection.vendor != "sqlite":
+        pytest.skip("this database keeps none")
+    row = PolicyVersion.objects.get(queue="bulk")
+    row.fields["owner"] = "night\udcff"
+    row.save()
+    JournalEntry.objects.create(actor="a", via="cli", verb="change_policy", outcome="done", after=row.fields)
+    assert admin_api.get("/journal").json()["entries"][0]["after"]["owner"] == "night?"
+    assert "night?" in str(admin_api.get("/policies").json())
+    assert admin_api.get("/policies/bulk").json()["owner"] == "night?"
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -99,6 +100,7 @@ def _read_change(
     base = parse_policy(newest.fields) if newest else Policy()
     try:
         policy = parse_policy(changes, base=base)
+        _check_texts(changes)
         _check_degrade_queue(queue, policy)
     except PolicyError as fault:
         raise NotPossible("invalid", str(fault), field=fault.field) from fault
@@ -109,6 +111,15 @@ def _read_change(
             field="downstream",
         )
     return newest, base, policy
+
+
+def _check_texts(changes: Mapping[str, Any]) -> None:
+    """JSON can say half a character, and nothing could show it again."""
+    for name, value in changes.items():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise PolicyError(name, "holds half a character", "give text that UTF-8 can write") from None
 
 
 def _check_degrade_queue(queue: str, policy: Policy) -> None:
