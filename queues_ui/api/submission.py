@@ -63,6 +63,14 @@ def make_offer(
     """The offer that a submit makes, under a new id and the caller's tenant unless others are named."""
     queue = check_place(caller, job)
     check_arguments(job)
+    if job.deadline_s is not None and job.countdown_s is not None and job.deadline_s <= job.countdown_s:
+        raise Problem(
+            422,
+            "invalid",
+            f"deadline_s counts from now too, and is over before the countdown of {job.countdown_s:g} s is: "
+            "give a longer one.",
+            field="deadline_s",
+        )
     moment = _replay_until(job)
     try:
         offer = build_offer(

@@ -290,6 +290,15 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_both_figures(store: Store
     assert store.admit([offer(deadline_ms=30_000)])[0].accepted
 
 
+def test_what_is_delayed_past_its_deadline_is_refused_at_the_door(store: Store) -> None:
+    """A Celery producer's countdown and expires: it could only ever expire."""
+    for delay_ms in (5_000, 5_001, 60_000):
+        refused = store.admit([offer(deadline_ms=5_000, delay_ms=delay_ms)])[0]
+        assert (refused.accepted, refused.reason) == (False, "deadline")
+        assert refused.figures == {"value": delay_ms, "bound": 5_000}
+    assert store.admit([offer(deadline_ms=5_000, delay_ms=4_999)])[0].accepted
+
+
 def test_a_spilled_job_whose_data_is_deleted_ends_and_leaves_nothing(store: Store) -> None:
     store.publish_policy("normal", SPILL, version=2)
     ids = [v.id for v in admit(store, 6)]

@@ -194,6 +194,8 @@ class GateMachine(RuleBasedStateMachine):
             reasons.add("mode")
         if size > p.get("max_bytes", size):
             reasons.add("size")
+        if offer.deadline_ms is not None and offer.deadline_ms <= offer.delay_ms:
+            reasons.add("deadline")
         share *= room
         fields = ("max_count", "max_bytes", "max_cost_ms")
         after = [have + more for have, more in zip(self.level(offer.queue), (1, size, cost), strict=True)]

@@ -49,6 +49,7 @@ def test_an_accepted_job_is_stored_and_told_where_to_look(api, gate: Store):
         ({**ECHO, "countdown_s": "5"}, 422, "countdown_s"),
         ({**ECHO, "countdown_s": 1e12}, 422, "countdown_s"),
         ({**ECHO, "deadline_s": 0}, 422, "deadline_s"),
+        ({**ECHO, "deadline_s": 5, "countdown_s": 5}, 422, "deadline_s"),
         ({**ECHO, "cost_ms": 1.5}, 422, "cost_ms"),
         ({**ECHO, "cost_ms": 0}, 422, "cost_ms"),
         ({**ECHO, "source_sequence": -1}, 422, "source_sequence"),

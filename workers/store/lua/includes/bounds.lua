@@ -95,6 +95,8 @@ local function bound_passed(o, q, v, cost, room)
   local share = 1
   if v.mode == 'saturated' then share = p.saturated_share or 1 end
   if share <= 0 then return 'mode' end
+  -- Over by the time it is due, if not by now: it could only ever expire.
+  if o.dd and o.dd <= (o.d or 0) then return 'deadline', o.d or 0, o.dd end
   share = share * (room or 1)
   if p.max_age_s then
     local oldest = oldest_of(q, v)
@@ -121,9 +123,7 @@ local function bound_passed(o, q, v, cost, room)
     end
   end
   local drained = o.dd and redis.call('HGET', root .. 'model:' .. q, 'seconds_to_drain')
-  if o.dd and (o.dd <= 0 or (drained and tonumber(drained) * 1000 > o.dd)) then
-    return 'deadline', tonumber(drained or 0) * 1000, o.dd
-  end
+  if drained and tonumber(drained) * 1000 > o.dd then return 'deadline', tonumber(drained) * 1000, o.dd end
   if has_several_tenants(q, o.n) then
     local part = share * (p.tenant_share or 0.8)
     if part < share then
