@@ -189,10 +189,12 @@ def _detail_of(verdict: Verdict) -> str:
     if reason == "duplicate" and not verdict.conflict:
         return f"A job of this key was accepted with the same or a newer source_sequence: {_newest(verdict)}."
     said = DETAILS.get(reason, reason)
-    if verdict.ticket is not None:
+    if verdict.ticket is not None and reason == "waiting_room":
         return "Others wait in line: come back with this ticket, in the header Sluicegate-Ticket."
     figures = _limits_reached(verdict) if reason == "rate" else say_figures(verdict)
-    return f"{said[:-1]}: {figures}." if figures else said
+    told = f"{said[:-1]}: {figures}." if figures else said
+    # A place is kept in jobs; another bound may be full all the same.
+    return f"{told} Come back with the ticket, in the header Sluicegate-Ticket." if verdict.ticket else told
 
 
 def _limits_reached(verdict: Verdict) -> str:

@@ -287,6 +287,23 @@ def test_a_waiting_room_gives_a_ticket_and_lets_it_in_when_it_is_its_turn(api, k
     assert api.get(f"/tickets/{told['ticket']}").status_code == 404
 
 
+def test_a_called_ticket_is_told_which_other_bound_is_full(api):
+    bounds = {"max_count": 100, "max_cost_ms": 3000, "waiting_room_max": 5}
+    assert api.put("/policies/bulk", bounds).status_code == 200
+    job = {**ECHO, "queue": "bulk", "cost_ms": 2000}
+    answers = [api.post("/jobs", job) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [202, 429]
+    ticket = answers[1].json()["ticket"]
+    assert "Others wait in line" in answers[1].json()["detail"]
+    refused = api.post("/jobs", job, Sluicegate_Ticket=ticket)
+    told = refused.json()
+    assert (refused.status_code, told["reason"], told["state"], told["unit"]) == (429, "cost", "called", "ms")
+    assert (
+        "4000 ms of work with this one, at most 3000 ms of work. Come back with the ticket" in told["detail"]
+    )
+    assert refused["Sluicegate-Ticket"] == ticket
+
+
 def test_fifty_refused_clients_are_not_all_told_one_second(api):
     api.put("/policies/bulk", {"max_count": 1})
     api.post("/jobs", {**ECHO, "queue": "bulk"})
