@@ -93,6 +93,7 @@ def test_an_alert_opens_once_tells_its_target_keeps_its_peak_and_clears(bench: B
     assert alert.cleared_at_ms == bench.at_ms
     assert [message.kind for message in bench.posted] == ["fired", "cleared"]
     assert "Look at the workers." in bench.posted[0].body
+    assert bench.posted[1].body.startswith("No longer so. At its worst: normal: the oldest job has waited 1")
 
 
 def test_a_new_leader_goes_on_with_what_is_open_and_tells_nobody_twice(bench: Bench) -> None:

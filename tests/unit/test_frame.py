@@ -213,6 +213,10 @@ def test_past_the_guard_the_verdict_says_where_how_bad_and_what_comes() -> None:
     ("behind", "helps"),
     [
         ({}, "more workers help"),
+        (
+            {"service_ms": {"p50": 2500}},
+            "a run takes 2.5\u00a0s (p50): if that is unusual look at what it calls",
+        ),
         ({"set_aside": [{"downstream": "bank", "jobs": 4, "share": 0.25}]}, "more workers help"),
         ({"set_aside": [{"downstream": "bank", "jobs": 8, "share": 0.25}]}, "look at bank"),
         ({"downstream": "bank", "downstream_share": 0.25}, "look at bank"),
@@ -282,13 +286,21 @@ def headline_of(
     modes: dict[str, Any], totals: dict[str, dict[str, Any]], **rules: dict[str, Any]
 ) -> tuple[str, str]:
     """Shape and sentence five seconds after nothing was offered; `totals` are of those five."""
+    verdict = verdict_of(modes, totals, **rules)
+    return verdict["shape"], verdict["headline"].replace("\u00a0", " ")
+
+
+def verdict_of(
+    modes: dict[str, Any], totals: dict[str, dict[str, Any]], **rules: dict[str, Any]
+) -> dict[str, Any]:
     names = ("urgent", "normal", "bulk")
     policies = {name: {**POLICY, **rules.get(name, {})} for name in names}
     before = make_snapshot(0, {name: make_queue() for name in names}, modes=modes, policies=policies)
     queues = {name: make_queue(totals=totals.get(name, {})) for name in names}
     frame = frame_of(history_of(before, make_snapshot(5, queues, modes=modes, policies=policies)))
     check(frame)
-    return frame["verdict"]["shape"], frame["verdict"]["headline"].replace("\u00a0", " ")
+    verdict: dict[str, Any] = frame["verdict"]
+    return verdict
 
 
 REFUSED = {"bulk": {"offered": 32, "refused": 32, "refused_by": {"mode": 32}}}
@@ -326,6 +338,24 @@ BY_ITSELF = {"since_at_ms": START_MS, "by": "monitor", "automatic": True, "reaso
 )
 def test_a_closed_queue_is_in_the_headline_with_what_it_refuses(modes: dict[str, Any], said: str) -> None:
     assert headline_of(modes, REFUSED, **CLOSES) == ("square", said)
+
+
+def test_draining_says_what_it_costs_and_how_it_ends_where_anything_is_refused() -> None:
+    modes = {"*": {"mode": "draining", **BY_HAND}}
+    assert verdict_of(modes, {}, **CLOSES)["lines"] == []
+    (line,) = verdict_of(modes, REFUSED, **CLOSES)["lines"]
+    assert line == "It refuses 6.4\u00a0jobs/s; setting normal lets new work in again."
+
+
+@pytest.mark.parametrize(
+    ("state", "act"),
+    [("full", "Raise its maxmemory"), ("readonly", "Look in its log"), ("timeout", "runs again")],
+)
+def test_where_redis_cannot_serve_the_verdict_says_what_mends_it(state: str, act: str) -> None:
+    verdict = give_verdict(
+        [], mode="failed", mode_reason="", redis_state=state, redis_detail="", offerers={}, now_ms=START_MS
+    )
+    assert act in verdict.lines[-1]
 
 
 def test_draining_names_what_is_admitted_all_the_same() -> None:

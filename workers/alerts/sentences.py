@@ -29,6 +29,11 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
     return f"{where}: {measure} is past {threshold:g}."
 
 
+def say_cleared(measure: str, queue: str, peak: float | None, threshold: float) -> str:
+    """``peak`` is the worst that it was, which nobody should take for how it is."""
+    return f"No longer so. At its worst: {say_alert(measure, queue, peak, threshold)}"
+
+
 BURN_WORDS = {
     "burn_rate_fast": "the last 5 min and the last hour",
     "burn_rate_slow": "the last 30 min and the last 6 h",

@@ -68,7 +68,14 @@ def give_verdict(
         return Verdict(
             "diamond",
             f"Redis is {REDIS_WORDS.get(redis_state, redis_state)}{detail}: nothing can be accepted.",
-            ("What was accepted stays in Redis and runs again as it can.",),
+            tuple(
+                line
+                for line in (
+                    "What was accepted stays in Redis and runs again as it can.",
+                    REDIS_HELP.get(redis_state),
+                )
+                if line
+            ),
         )
     if not queues:
         return Verdict("dashed", "No queue has a policy yet: there is nothing to watch.", ())
@@ -98,6 +105,12 @@ REDIS_WORDS = {
     "full": "full",
     "auth": "refusing the password",
 }
+REDIS_HELP = {
+    "loading": "No act is needed: the gate opens by itself once its file is read.",
+    "readonly": "Look in its log whether its disk is full, or whether it is a replica now.",
+    "full": "Raise its maxmemory, or take out what else lies in it; the gate then opens by itself.",
+    "auth": "Put the right password into SLUICEGATE_REDIS_URL.",
+}
 
 
 def _none_bad(
@@ -119,7 +132,10 @@ def _none_bad(
         admitted = f"only {join_names(still)} {_is(still)} admitted" if still else "nothing new is admitted"
         jobs = "1 job is left" if left == 1 else f"{put_number(left)} jobs are left"
         backlog = f"{jobs}; {age}" if left else "no job is left"
-        return Verdict("square", f"Draining, {admitted}: {backlog}.", (_sentence(away),) if away else ())
+        refused = sum(q["rates"].get("refused") or 0.0 for q in closed)
+        costs = f"It refuses {put_rate(refused)}; setting normal lets new work in again."
+        lines = (_sentence(away) if away else "", costs if refused >= NOTICED_PER_S else "")
+        return Verdict("square", f"Draining, {admitted}: {backlog}.", tuple(filter(None, lines)))
     if closed:
         rest = _rest(queues, closed) + (f", but {away}" if away else "")
         why = f"The gate is {mode}: {mode_reason}." if mode != "normal" and mode_reason else ""
@@ -288,10 +304,19 @@ def _what_helps(queue: Mapping[str, Any], *, mode: str) -> str:
             if share < 1
             else "as much"
         )
-        return f"Saturated would admit {room} to {name}; more workers help, replaying or purging do not."
+        return f"Saturated would admit {room} to {name}; {_more_workers(queue)}, replaying or purging do not."
     if drain["state"] == "growing" and mode == "saturated":
-        return "Already saturated: more workers help; normal would let the backlog grow faster."
+        return f"Already saturated: {_more_workers(queue)}; normal would let the backlog grow faster."
     return ""
+
+
+def _more_workers(queue: Mapping[str, Any]) -> str:
+    """More workers only load what is slow already, and the gate does not know how long a run usually is."""
+    runs_ms = (queue.get("service_ms") or {}).get("p50")
+    if runs_ms is None:
+        return "more workers help"
+    runs = f"a run takes {put_duration(runs_ms / 1000)} (p50)"
+    return f"{runs}: if that is unusual look at what it calls, else more workers help"
 
 
 def _held_back(queue: Mapping[str, Any]) -> str:

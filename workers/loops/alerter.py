@@ -19,7 +19,7 @@ from ..alerts.delivery import Courier, Delivered, Message, redact
 from ..alerts.ledger import CLEAR, FIRE, PEAK, TOLD, Act, Ledger, show_open
 from ..alerts.measures import read_values
 from ..alerts.rules import AlertKey, Rule, Watch, evaluate
-from ..alerts.sentences import say_alert
+from ..alerts.sentences import say_alert, say_cleared
 from ..models import Alert, AlertDelivery, AlertRule
 from .database_health import first_line
 from .frame.inputs import DatabaseFacts
@@ -217,7 +217,8 @@ class Alerter:
         skip: frozenset[str] = frozenset(),
     ) -> None:
         rule = known.rule
-        said = say_alert(rule.measure, key.queue, value, rule.threshold)
+        say = say_cleared if kind == "cleared" else say_alert
+        said = say(rule.measure, key.queue, value, rule.threshold)
         title = f"{self._installation}: {rule.name} {kind}"
         body = f"{said}\n{known.runbook}" if kind == "fired" and known.runbook else said
         for target in known.targets:
