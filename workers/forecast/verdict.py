@@ -134,8 +134,8 @@ def _none_bad(
         backlog = f"{jobs}; {age}" if left else "no job is left"
         refused = sum(q["rates"].get("refused") or 0.0 for q in closed)
         costs = f"It refuses {put_rate(refused)}; setting normal lets new work in again."
-        lines = (_sentence(away) if away else "", costs if refused >= NOTICED_PER_S else "")
-        return Verdict("square", f"Draining, {admitted}: {backlog}.", tuple(filter(None, lines)))
+        told = (_sentence(away) if away else "", costs if refused >= NOTICED_PER_S else "")
+        return Verdict("square", f"Draining, {admitted}: {backlog}.", tuple(filter(None, told)))
     if closed:
         rest = _rest(queues, closed) + (f", but {away}" if away else "")
         why = f"The gate is {mode}: {mode_reason}." if mode != "normal" and mode_reason else ""
