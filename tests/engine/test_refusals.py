@@ -287,6 +287,29 @@ def test_a_publish_fails_within_two_seconds_while_redis_hangs(
         os.kill(redis_server.process.pid, signal.SIGCONT)
 
 
+def test_a_producer_that_starts_while_redis_hangs_does_not_hang_with_it(
+    app: Celery, redis_server: RedisServer
+) -> None:
+    assert redis_server.process is not None
+    os.kill(redis_server.process.pid, signal.SIGSTOP)
+    ended: list[BaseException] = []
+
+    def publish() -> None:
+        with pytest.raises((StoreUnavailable, OperationalError)) as caught:
+            app.tasks["t"].delay()
+        ended.append(caught.value)
+
+    thread = threading.Thread(target=publish, daemon=True)
+    try:
+        thread.start()
+        thread.join(30)
+        assert ended, "it still waits"
+    finally:
+        os.kill(redis_server.process.pid, signal.SIGCONT)
+    thread.join(30)
+    assert app.tasks["t"].delay().id
+
+
 def test_what_was_given_up_while_redis_hung_does_not_run_later(
     app: Celery, store: Store, redis_server: RedisServer
 ) -> None:

@@ -169,6 +169,14 @@ class GateChannel(_Base):
         self._telling: tuple[Holdings, list[Settlement]] | None = None
         super().__init__(*args, **kwargs)
 
+    def _get_client(self) -> Any:
+        """kombu's first word to the server comes next, on a connection that waits without a limit.
+
+        A producer that starts while Redis hangs would hang with it; so the store asks first, within its own.
+        """
+        self.gate_store.client.ping()
+        return super()._get_client()
+
     # The store of this channel, and this process's holdings.
 
     def _open_store(self) -> Store:
