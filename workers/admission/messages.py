@@ -30,9 +30,10 @@ GATE_HEADER = "sluicegate"
 CLASS_HEADER = "payload_class"
 
 
-#: Longest key, tag or hash that is taken, in characters, and most tags.
+#: Longest key or hash that is taken, in characters.
 MAX_KEY = 500
-MAX_TAGS = 100
+#: Most tags of a job, and the longest: a deletion names a tag, and takes no longer one.
+MAX_TAGS, MAX_TAG = 100, 100
 #: Largest cost of one job that is taken, a week in ms: sums over a queue must stay exact.
 MAX_COST_MS = 7 * 86_400_000
 #: More often nothing was ever retried; the count of tries is a whole number in the scripts.
@@ -186,9 +187,9 @@ def _texts(name: str, values: Any) -> tuple[str, ...]:
 
 def _tags(values: Any) -> tuple[str, ...]:
     tags = _texts("tags", values)
-    if len(tags) > MAX_TAGS or any(len(tag) > MAX_KEY for tag in tags):
+    if len(tags) > MAX_TAGS or not all(0 < len(tag) <= MAX_TAG for tag in tags):
         raise OfferError(
-            "tags", "too many or too long", f"give at most {MAX_TAGS} of at most {MAX_KEY} characters"
+            "tags", "too many, empty or too long", f"give at most {MAX_TAGS}, of 1 to {MAX_TAG} characters"
         )
     return tags
 
