@@ -60,7 +60,7 @@ export class ModeSwitch {
       return;
     }
     const since = isKnown(frame.mode_since_at_ms) ? `${clock(frame.mode_since_at_ms)}, for ${duration(Math.max(0, Math.floor((frame.at_ms - frame.mode_since_at_ms) / 1000) * 1000))}, ${entered(frame)}` : "unknown";
-    const facts = [["since", since], ["because", frame.mode_reason || "no reason given"]];
+    const facts = [["since", since], ...(frame.mode_reason === "first start" ? [] : [["because", frame.mode_reason || "no reason given"]])];
     if (isKnown(frame.mode_until_at_ms)) facts.push([frame.mode_pinned ? "pinned" : "until", `${frame.mode_pinned ? `by ${frame.mode_by || "an operator"} ` : ""}until ${clock(frame.mode_until_at_ms)}`]);
     else if (frame.mode_leaves) facts.push(["leaves", frame.mode_leaves]);
     const others = frame.queues.filter((q) => q.mode && q.mode !== frame.mode);

@@ -48,7 +48,7 @@ export function pastFrame(history, known, nowMs) {
   const oldest = known.held.oldest_at_ms;
   return /** @type {Frame} */ (/** @type {any} */ ({
     seq: -1, at_ms: history.at[last], sampled_ago_ms: 0, isPast: true, queues, mode, mode_since_at_ms: known.move?.at_ms ?? null, mode_reason: known.move?.reason || "first start", mode_before: known.move?.before, mode_by: known.move?.by, mode_automatic: known.move?.automatic,
-    alerts: { firing: known.alerts.length, items: known.alerts, last_at_ms: null }, tenants: [], workers: [],
+    alerts: { firing: known.alerts.length, items: known.alerts.map((a) => ({ ...a, sentence: `${a.queue ? `${a.queue}: ` : ""}rule ${a.rule}` })), last_at_ms: null }, tenants: [], workers: [],
     quarantine: { count: known.held.count, causes: known.held.causes, oldest_age_ms: oldest ? Math.max(0, nowMs - oldest) : null },
   }));
 }

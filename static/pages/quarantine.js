@@ -40,9 +40,9 @@ const detailNode = h("div", { class: "pane detail" });
 const searchInput = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "error, task, public argument or id", "aria-label": "search quarantine", value: filter.search }));
 root.replaceChildren(causesNode, jobsNode, detailNode);
 root.before(batchNode);
+const exports = h("div", { class: "joined" }, h("button", { type: "button", onclick: () => exportAs("csv") }, "Export CSV"), h("button", { type: "button", onclick: () => exportAs("json") }, "JSON"));
 const exported = h("span", { class: "quiet exported" });
-$("[data-head-end]").append(exported, h("div", { class: "search" }, searchInput, h("kbd", {}, "/")),
-  h("div", { class: "joined" }, h("button", { type: "button", onclick: () => exportAs("csv") }, "Export CSV"), h("button", { type: "button", onclick: () => exportAs("json") }, "JSON")));
+$("[data-head-end]").append(exported, h("div", { class: "search" }, searchInput, h("kbd", {}, "/")), exports);
 searchInput.addEventListener("input", afterTyping(() => { filter.search = searchInput.value.trim(); current = ""; refresh(); }));
 
 /** The filter as the API knows it. @param {boolean} withCause */
@@ -75,6 +75,9 @@ function take({ all, some }) {
   shown = { causes: all.causes, unsearched: all.unsearched || 0, count: some.count, all: all.count, bytes: all.bytes, oldest: all.oldest_at_ms, next: some.next_before };
   jobs = some.jobs;
   if (!current && jobs.length) current = jobs[0].id;
+  // Of nothing there are no causes and no list: one line says what will come here.
+  setAttr(root, "data-none", !shown.all && !filter.search && !filter.queue && !filter.cause);
+  for (const button of exports.children) { setAttr(button, "aria-disabled", shown.count ? null : "true"); setAttr(button, "title", shown.count ? null : "there is nothing to export"); }
   drawFacts();
   drawCauses();
   drawJobs();
@@ -431,6 +434,7 @@ async function findBatch() {
 
 /** All that match, page by page, as one file, with what came of it beside the button. @param {"csv"|"json"} form */
 async function exportAs(form) {
+  if (!shown?.count) return;
   const tell = (words) => { exported.textContent = words; say(words); };
   const rows = [];
   let before = null;

@@ -200,7 +200,7 @@ def test_markup_in_an_error_is_shown_as_it_is(room: Room) -> None:
     assert room.page.locator("main img").count() == 0
 
 
-def test_no_page_scrolls_sideways_on_a_phone(room: Room) -> None:
+def test_no_page_scrolls_sideways_on_a_phone_nor_the_room_on_any_screen(room: Room) -> None:
     room.page.set_viewport_size(PHONE)
     room.log_in()
     for path in PAGES:
@@ -208,6 +208,11 @@ def test_no_page_scrolls_sideways_on_a_phone(room: Room) -> None:
         expect(room.page.locator("body")).to_have_attribute("data-live", "live")
         width, window = room.widest()
         assert width <= window, f"{path} is {width} wide in a window of {window}"
+    for width in (768, 1024, 1366):  # a tablet, both ways, and a small laptop
+        room.page.set_viewport_size({"width": width, "height": 800})
+        room.open("/")
+        expect(room.row("normal")).to_be_visible()
+        assert room.widest() == (width, width)
 
 
 def test_the_rules_of_alerts_stand_below_each_other_on_a_phone(room: Room) -> None:
