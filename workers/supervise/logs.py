@@ -34,6 +34,8 @@ class RotatingFile:
         self._file = path.open("ab", buffering=0)
 
     def write(self, content: bytes) -> None:
+        if self._file.closed:  # a disk that was full when the next one should begin
+            self._file = self.path.open("ab", buffering=0)
         if self._file.tell() + len(content) > self._max_bytes and self._file.tell():
             self._rotate()
         self._file.write(content)
@@ -63,6 +65,7 @@ class ChildLog:
         self._say = say
         self._shows_warnings = shows_warnings
         self._partial = b""
+        self._unkept = False
         self._second, self._shown, self._held_back = 0.0, 0, 0
 
     @property
@@ -70,7 +73,7 @@ class ChildLog:
         return self._file.path
 
     def feed(self, content: bytes) -> None:
-        self._file.write(content)
+        self._keep(content)
         *lines, self._partial = (self._partial + content).split(b"\n")
         if len(self._partial) > _PARTIAL_MAX:
             lines.append(self._partial)
@@ -84,6 +87,19 @@ class ChildLog:
 
     def close(self) -> None:
         self._file.close()
+
+    def _keep(self, content: bytes) -> None:
+        """A full disk costs lines of a log, and no process. Said once, and once when it is over."""
+        try:
+            self._file.write(content)
+        except OSError as exc:
+            if not self._unkept:
+                self._say(f"{self.name} | its log is not kept: {exc.strerror}, {shown(self.path)}")
+            self._unkept = True
+            return
+        if self._unkept:
+            self._say(f"{self.name} | its log is kept again")
+        self._unkept = False
 
     def _show(self, text: str) -> None:
         now = time.monotonic()
