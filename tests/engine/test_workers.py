@@ -204,7 +204,9 @@ def test_a_countdown_is_waited_out_in_the_gate_and_not_in_a_worker(bench: Bench)
 
 def test_an_expired_job_never_runs(bench: Bench) -> None:
     name = a_name()
-    result = bench.task("note").apply_async((name,), countdown=1.5, expires=0.5)
+    behind = {"headers": {"sluicegate": {"ordering_key": name}}}
+    bench.task("note").apply_async((a_name(), 1.5), **behind)
+    result = bench.task("note").apply_async((name,), expires=0.7, **behind)
     bench.await_status(result.id, "expired")
     assert not bench.lines(name)
 
