@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +56,8 @@ class Records:
             return {}  # none yet, or cut short by a crash: the mark still finds them
 
     def _write(self) -> None:
+        """On a full disk the older ones stay: a birth ends no stranger, and the mark finds who is missing."""
         draft = self._path.with_suffix(".draft")
-        draft.write_text(json.dumps(self._rows))
-        os.replace(draft, self._path)
+        with suppress(OSError):
+            draft.write_text(json.dumps(self._rows))
+            os.replace(draft, self._path)
