@@ -89,6 +89,11 @@ def _moment(field: str, value: Any) -> int:
     return value
 
 
+def _was_held(queue: str) -> bool:
+    """What was held outlives its queue's policy."""
+    return QuarantinedJob.objects.filter(queue=queue).exists()
+
+
 def choose_held(
     *, ids: list[str] | None, wanted: Mapping[str, Any] | None, tenant: str | None
 ) -> tuple[list[QuarantinedJob], int]:
@@ -110,7 +115,7 @@ def choose_held(
         .order_by("quarantined_at_ms", "id")[:MOST]
     )
     queue = (wanted or {}).get("queue")
-    if queue and not held and newest_version(queue) is None:
+    if queue and not held and newest_version(queue) is None and not _was_held(queue):
         raise NotPossible("unknown_queue", tell_no_queue(queue, newest_versions()), field="filter.queue")
     missed = len(set(ids)) - len(held) if ids is not None else 0
     return held, missed
