@@ -91,7 +91,7 @@ def _moment(field: str, value: Any) -> int:
 
 def _was_held(queue: str) -> bool:
     """What was held outlives its queue's policy."""
-    return QuarantinedJob.objects.filter(queue=queue).exists()
+    return bool(QuarantinedJob.objects.filter(queue=queue).exists())
 
 
 def choose_held(
