@@ -333,6 +333,22 @@ def test_past_its_age_ceiling_a_low_class_gets_one_start_in_ten(store: Store) ->
     assert 4 <= order.count("bulk") <= 7
 
 
+def test_a_quiet_past_saves_up_no_starts_past_the_ceiling(store: Store) -> None:
+    store.publish_policy("urgent", {"strict_rank": 1}, version=2)
+    store.publish_policy("bulk", {"weight": 1, "age_ceiling_s": 60}, version=2)
+    store.admit([an_offer("urgent") for _ in range(100)])
+    while store.claim("w", ["bulk", "urgent"], 50):
+        pass
+    store.admit([*(an_offer("bulk") for _ in range(30)), *(an_offer("urgent") for _ in range(30))])
+    for offer_id, record in list(audit.records(store).items()):
+        if record["q"] == "bulk":
+            make_older(store, offer_id, 120_000)
+    first = store.client.zrange(store.root + "ready:bulk|default", 0, 0, withscores=True)[0][1]
+    store.client.zadd(store.root + "heads:bulk", {"default": first})
+    order = [job.queue for job in (store.claim("w", ["bulk", "urgent"])[0] for _ in range(30))]
+    assert order.count("bulk") == 3
+
+
 def test_tenants_take_turns_by_cost(store: Store) -> None:
     store.publish_policy("normal", {}, version=2)
     store.admit([an_offer(tenant="many") for _ in range(50)])

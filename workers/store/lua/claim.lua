@@ -105,7 +105,7 @@ local function choose()
     end
   end
   if best_rank == 0 then return best end
-  if over and (schedule.now.ceiling or 0) * 10 <= (schedule.now.starts or 0) then
+  if over and (schedule.now.since_ceiling or 9) >= 9 then
     return over, nil, true
   end
   if best then return best end
@@ -222,8 +222,8 @@ while waiting > 0 and #jobs < most and carried < REPLY_BYTES and skipped < 50 do
         bump(q, n, 'in_flight', 1)
         s.busy = s.busy + 1
         observe('waits', q, now - (rec.e or rec.a))
-        add(schedule, 'starts', 1)
-        if past_ceiling then add(schedule, 'ceiling', 1) end
+        -- Counted from the last such start and no further: a quiet week would save up an hour of them, all at once.
+        set_number(schedule, 'since_ceiling', past_ceiling and 0 or math.min(9, (schedule.now.since_ceiling or 9) + 1))
         if tag then
           set_number(schedule, 'vt', tag)
           set_number(schedule, 'vt:' .. q, tag + math.ceil(rec.c / math.max(0.001, s.policy.weight or 1)))
