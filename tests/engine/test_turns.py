@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from workers import install
 from workers.limits.downstream import parse_downstream
 from workers.store import Settlement, Store
 from workers.transport import registry
+from workers.transport.channel import REST_S
 
 from . import audit
 from .test_admission import an_offer
@@ -171,3 +173,29 @@ def test_an_end_whose_claim_was_not_answered_is_told_again(
     loop.channel.close()
     wait_until(lambda: status_of(store, op_id) == "succeeded", within_s=20, what="its end to be told")
     assert store.snapshot()["queues"]["normal"]["totals"]["succeeded"] == 1
+
+
+def test_a_redis_that_refuses_claims_is_left_in_peace_between_them(
+    store: Store, loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Read-only after a failover, or its disk full: each answer comes at once, and so would the next claim."""
+    loop.send()
+    step_until(loop, lambda: loop.ended)
+    refused_at: list[float] = []
+    rest = loop.channel._rest
+
+    def note(why: str) -> None:
+        refused_at.append(time.monotonic())
+        rest(why)
+
+    monkeypatch.setattr(loop.channel, "_rest", note)
+    store.client.execute_command("REPLICAOF", "127.0.0.1", "1")
+    step_until(loop, lambda: len(refused_at) >= 3)
+    assert refused_at[2] - refused_at[0] > 1.9 * REST_S
+    assert [record.getMessage() for record in caplog.records if "a claim failed" in record.message] == [
+        f"a claim failed and is tried again every 1 s: {loop.channel._refused}"
+    ]
+    assert "READONLY" in loop.channel._refused or "read only" in loop.channel._refused
+    store.client.execute_command("REPLICAOF", "NO", "ONE")
+    loop.send()
+    step_until(loop, lambda: len(loop.ended) == 2)

@@ -56,6 +56,9 @@ PATIENCE_S = 30.0
 UNKNOWN_TASK_RETRY_MS = 1_000
 
 
+#: After a claim that Redis refused (read-only, a full disk) a worker leaves it in peace for so long, in s.
+REST_S = 1.0
+
 #: Adds a binding to a full Redis: a removal first lets the rest of a script pass.
 _BIND = """
 redis.call('DEL', KEYS[1] .. ':nothing')
@@ -167,6 +170,8 @@ class GateChannel(_Base):
         self._claim_next = True
         self._has_ends = False
         self._telling: tuple[Holdings, list[Settlement]] | None = None
+        self._rests_until = 0.0
+        self._refused = ""
         super().__init__(*args, **kwargs)
 
     def _get_client(self) -> Any:
@@ -261,6 +266,8 @@ class GateChannel(_Base):
 
     def _brpop_start(self, timeout: float | None = None) -> None:
         self._keep_untold()
+        if time.monotonic() < self._rests_until:
+            return  # nothing is on its way, so kombu asks again with its next tick
         gated = self._gated_queues()
         if not gated:
             self._poll_kind = "stock"
@@ -302,11 +309,11 @@ class GateChannel(_Base):
                 self.client.connection.disconnect()
                 raise
             except redis_py.ResponseError as exc:
-                logger.warning("a claim failed: %s", exc)
-                self._claim_next = False
+                self._rest(str(exc))
                 raise Empty from exc
         finally:
             self._in_poll = None
+        self._refused = ""
         if kind == "bell":
             self._claim_next = True
             if reply and not bytes_to_str(reply[0]).startswith(self.gate_root):
@@ -324,6 +331,14 @@ class GateChannel(_Base):
             raise Empty
         self._deliver_claimed(turn.jobs, holdings)
         return True
+
+    def _rest(self, why: str) -> None:
+        """What Redis refuses now it would refuse a thousand times a second; said once, not each time."""
+        if why != self._refused:
+            logger.warning("a claim failed and is tried again every %g s: %s", REST_S, why)
+        self._refused = why
+        self._rests_until = time.monotonic() + REST_S
+        self._claim_next = True
 
     def end(self, held: Held, holdings: Holdings, outcome: str) -> None:
         """Ends a delivery. In the event loop the next claim tells the gate, and saves it a round trip."""
