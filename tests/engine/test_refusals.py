@@ -74,6 +74,13 @@ def test_delay_raises_what_was_refused_and_why(app: Celery, full: Store) -> None
     assert full.size("normal") == 1
 
 
+def test_what_no_time_mends_says_what_does(app: Celery, store: Store) -> None:
+    store.publish_policy("normal", {"may_coalesce": False}, version=2)
+    with pytest.raises(AdmissionRefused, match="send no coalesce_key") as caught:
+        app.tasks["t"].apply_async(headers={"sluicegate": {"coalesce_key": "k"}})
+    assert caught.value.reason == "coalescing"
+
+
 def test_a_refused_job_is_never_said_to_be_sent(app: Celery, full: Store, said: list[str]) -> None:
     sent = app.tasks["t"].delay().id
     for _ in range(3):

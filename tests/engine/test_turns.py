@@ -178,7 +178,7 @@ def test_an_end_whose_claim_was_not_answered_is_told_again(
 def test_a_redis_that_refuses_claims_is_left_in_peace_between_them(
     store: Store, loop: Loop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Read-only after a failover, or its disk full: each answer comes at once, and so would the next claim."""
+    """Read-only after a failover, or its disk full: each answer comes at once, as would the next claim."""
     loop.send()
     step_until(loop, lambda: loop.ended)
     refused_at: list[float] = []
