@@ -12,10 +12,12 @@ import { at, choice, currentItem, field, part, reading, stacked, startPage } fro
 
 const MEASURES = {
   oldest_age_s: { word: "oldest waiting", unit: "s", of: "queue" }, depth: { word: "waiting", unit: "jobs", of: "queue" }, shed_rate: { word: "shed", unit: "jobs/s", of: "queue" },
-  refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
+  refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, gate_failed: { word: "gate failed", unit: "", of: "gate" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
   burn_rate_fast: { word: "promise missed, over 5 min and 1 h", unit: "times as fast as allowed", of: "queue" }, burn_rate_slow: { word: "promise missed, over 30 min and 6 h", unit: "times as fast as allowed", of: "queue" },
   quarantine_age_s: { word: "oldest in quarantine", unit: "s", of: "quarantine" },
 };
+/** What is so or not: the words for either. @type {Record<string, [string, string]>} */
+const YES_OR_NO = { no_consumer: ["none", "some"], gate_failed: ["failed", "serving"] };
 const root = $("[data-root]");
 const firingNode = h("div");
 const rulesNode = h("div");
@@ -32,7 +34,7 @@ const why = may("operator") ? "" : "viewers see alerts and rules; an operator ma
 function measured(measure, value) {
   if (!isKnown(value)) return "\u2013";
   if (measure.endsWith("_age_s")) return duration(value * 1000);
-  if (measure === "no_consumer") return value ? "none" : "some";
+  if (measure in YES_OR_NO) return YES_OR_NO[measure][value ? 0 : 1];
   return `${measure.includes("_rate") ? value.toFixed(1) : count(value)}${NBSP}${MEASURES[measure]?.unit || ""}`.trim();
 }
 
@@ -40,6 +42,7 @@ function measured(measure, value) {
 function ruleSentence(rule) {
   const m = MEASURES[rule.measure] || { word: rule.measure.replaceAll("_", " "), unit: "" };
   const where = rule.queue || (rule.measure.startsWith("quarantine") ? "quarantine" : "any queue");
+  if (rule.measure === "gate_failed") return `the gate: failed for ${duration(rule.for_s * 1000)}`;
   if (rule.measure === "no_consumer") return `${where}: work and no consumer for ${duration(rule.for_s * 1000)}`;
   return `${where}: ${m.word} over ${measured(rule.measure, rule.threshold)}${rule.for_s ? ` for ${duration(rule.for_s * 1000)}` : ", at once"}`;
 }
@@ -53,7 +56,7 @@ function drawFiring(frame, state) {
     const over = a.severity === "critical";
     const unwritten = isKnown(a.id) ? "" : "the database has not answered: this alert is not written down yet";
     const off = (extra) => (why || extra || unwritten || state !== "live" ? { "aria-disabled": "true", title: why || unwritten || extra || "not possible without a live frame" } : {});
-    return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, a.now === undefined || a.now === null ? "now unknown" : `now ${measured(a.measure, a.now)}`, h("span", { class: "quiet" }, `, fired at ${measured(a.measure, a.value)}`)),
+    return h("article", { class: "firing", "data-tone": over ? "over" : "guard", "data-alert": a.id }, shape(over ? "diamond" : "triangle"), h("b", {}, a.sentence || ruleSentence(a)), h("span", {}, a.now === undefined || a.now === null ? "now unknown" : `now ${measured(a.measure, a.now)}`, a.measure in YES_OR_NO ? null : h("span", { class: "quiet" }, `, fired at ${measured(a.measure, a.value)}`)),
       h("span", { class: "quiet" }, `fired ${clock(a.fired_at_ms)}, ${duration(Math.floor((frame.at_ms - a.fired_at_ms) / 1000) * 1000)} ago; ${a.acknowledged_by ? `acknowledged by ${a.acknowledged_by}` : "nobody has acknowledged it"}${isKnown(a.snoozed_until_at_ms) && a.snoozed_until_at_ms > frame.at_ms ? `; snoozed until ${clock(a.snoozed_until_at_ms)}` : ""}`),
       h("div", { class: "joined small" }, h("button", { type: "button", ...off(a.acknowledged_by ? `already acknowledged by ${a.acknowledged_by}` : ""), onclick: () => acknowledge(a) }, "Acknowledge"), h("button", { type: "button", ...off(""), onclick: () => snooze(a) }, "Snooze"),
         h("button", { type: "button", ...(a.runbook ? {} : { "aria-disabled": "true", title: "this rule has no runbook" }), onclick: () => openRunbook(a) }, "Runbook")));
@@ -142,9 +145,9 @@ function nowWords(r) {
   if (!frame) return "";
   const queues = r.queue ? frame.queues.filter((q) => q.name === r.queue) : frame.queues;
   const read = { oldest_age_s: (q) => (isKnown(q.oldest_age_ms) ? q.oldest_age_ms / 1000 : null), depth: (q) => q.depth, shed_rate: (q) => q.rates?.shed, refused_rate: (q) => q.rates?.refused, no_consumer: (q) => (q.consumers === 0 && q.depth ? 1 : 0), burn_rate_fast: (q) => burn(q, "5m", "1h"), burn_rate_slow: (q) => burn(q, "30m", "6h") }[r.measure];
-  const value = r.measure === "quarantine_count" ? frame.quarantine?.count : r.measure === "quarantine_age_s" ? (frame.quarantine?.oldest_age_ms ?? 0) / 1000 : read ? Math.max(...queues.map((q) => read(q) ?? 0)) : null;
+  const value = r.measure === "gate_failed" ? Number(frame.mode === "failed") : r.measure === "quarantine_count" ? frame.quarantine?.count : r.measure === "quarantine_age_s" ? (frame.quarantine?.oldest_age_ms ?? 0) / 1000 : read ? Math.max(...queues.map((q) => read(q) ?? 0)) : null;
   if (!isKnown(value)) return "";
-  return `Now ${measured(r.measure, value)}: it would ${value > r.threshold ? "fire" : "be quiet"}.`;
+  return `Now ${measured(r.measure, value)}: it would ${value > 0 && value >= r.threshold ? "fire" : "be quiet"}.`;
 }
 
 /** The burn rate that both windows are past. @param {any} q @param {string} short @param {string} long */

@@ -26,10 +26,16 @@ class Bench:
 
     def __init__(self) -> None:
         self.at_ms, self.age_ms, self.posted = 1_000_000, 0, list[Message]()
+        self.mode, self.redis = "normal", "ok"  # "failed": Redis answers nothing
         self.alerter = self.restart()
 
     def restart(self) -> Alerter:
-        self.alerter = Alerter(self.latest, installation="test", courier=self)  # type: ignore[arg-type]
+        self.alerter = Alerter(
+            self.latest,
+            installation="test",
+            courier=self,  # type: ignore[arg-type]
+            outage=lambda: self.at_ms if self.redis == "failed" else None,
+        )
         return self.alerter
 
     def post(self, message: Message) -> bool:
@@ -39,7 +45,9 @@ class Bench:
     def try_again(self, is_wanted: Callable[[Message], bool]) -> None:
         self.is_wanted = is_wanted
 
-    def latest(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def latest(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        if self.redis != "ok":
+            return None
         row = {
             "name": "normal",
             "oldest_age_ms": self.age_ms,
@@ -48,7 +56,7 @@ class Bench:
             "rates": {"shed": 0.0, "refused": 0.0},
         }
         quarantine = {"count": 0, "oldest_age_ms": 0, "by_queue": {}}
-        return {"at_ms": self.at_ms, "queues": [row], "quarantine": quarantine}, {}
+        return {"at_ms": self.at_ms, "mode": self.mode, "queues": [row], "quarantine": quarantine}, {}
 
     def play(self, seconds: int, *, age_s: float) -> None:
         self.age_ms = round(age_s * 1000)
@@ -205,10 +213,10 @@ def test_an_alert_fires_tells_and_clears_while_the_database_is_away_and_is_writt
         70.0,
         fired_at_ms,
     )
-    assert alerts_part(shown, [], {})["firing"] == 1
+    assert alerts_part(shown, "normal", [], {})["firing"] == 1
     bench.play(30, age_s=1)
     assert [message.kind for message in bench.posted] == ["fired", "cleared"]
-    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), [], {})["firing"] == 0
+    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), "normal", [], {})["firing"] == 0
     away.end()
     assert Alert.objects.count() == 0
     bench.play(1, age_s=1)
@@ -250,7 +258,7 @@ def test_a_monitor_that_never_read_a_rule_says_that_it_does_not_know(bench: Benc
     away.begin()
     bench.play(20, age_s=40)
     assert bench.posted == []
-    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), [], {})["firing"] is None
+    assert alerts_part(bench.alerter.amend(DatabaseFacts(unknown="away")), "normal", [], {})["firing"] is None
 
 
 def test_what_waits_is_bounded_and_keeps_what_fired_and_cleared(bench: Bench, away: Away) -> None:
@@ -275,3 +283,43 @@ def test_who_leads_again_goes_on_with_what_another_wrote(bench: Bench) -> None:
     bench.play(1, age_s=20)
     bench.play(8, age_s=40)
     assert Alert.objects.filter(cleared_at_ms=None).count() == 1
+
+
+@pytest.fixture
+def gate_rule() -> AlertRule:
+    AlertRule.objects.all().delete()
+    return AlertRule.objects.create(
+        name="gate-failed",
+        measure="gate_failed",
+        threshold=1,
+        clear_threshold=0,
+        for_s=10,
+        targets=[TARGET],
+    )
+
+
+@pytest.mark.parametrize("how", ["mode", "redis"])
+def test_who_is_on_call_is_told_that_the_gate_failed_and_that_it_serves_again(
+    bench: Bench, gate_rule: AlertRule, how: str
+) -> None:
+    """By its mode while Redis can be read (full, read-only), without any frame while it cannot."""
+    bench.play(3, age_s=1)
+    setattr(bench, how, "failed")
+    bench.play(8, age_s=1)
+    assert bench.posted == []
+    bench.play(4, age_s=1)
+    assert [message.kind for message in bench.posted] == ["fired"]
+    assert "nothing new is accepted" in bench.posted[0].body
+    assert Alert.objects.get().queue == ""
+    setattr(bench, how, "normal" if how == "mode" else "ok")
+    bench.play(2, age_s=1)
+    assert [message.kind for message in bench.posted] == ["fired", "cleared"]
+    assert Alert.objects.get().cleared_at_ms is not None
+
+
+def test_an_outage_judges_nothing_else(bench: Bench) -> None:
+    bench.play(12, age_s=40)
+    bench.redis = "failed"
+    bench.play(60, age_s=1)
+    assert [message.kind for message in bench.posted] == ["fired"]
+    assert Alert.objects.get().cleared_at_ms is None

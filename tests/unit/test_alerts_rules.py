@@ -63,6 +63,7 @@ def test_equal_thresholds_clear_below_them() -> None:
 def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
     row = {"oldest_age_ms": 5000, "depth": 3, "consumers": 0, "rates": {"shed": None, "refused": 2.0}}
     frame = {
+        "mode": "failed",
         "queues": [{"name": "a", **row}, {"name": "b", **row, "consumers": 1}],
         "quarantine": {
             "count": 4,
@@ -75,6 +76,7 @@ def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
         return dict(read_values(Rule(1, "x", queue, measure, 1, 1, 0), frame))
 
     assert values("no_consumer") == {"a": 1.0, "b": 0.0}
+    assert values("gate_failed") == {"": 1.0}
     assert values("oldest_age_s", "a") == {"a": 5.0}
     assert values("shed_rate") == {"a": None, "b": None}
     assert values("refused_rate") == {"a": 2.0, "b": 2.0}

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from django.db import transaction
 
+from ..alerts.measures import GATE_FAILED
 from ..models import AlertRule
 from .actor import Actor, NotPossible, Result
 from .alert_targets import check_targets, redact
@@ -89,6 +90,8 @@ def _apply(actor: Actor, rule: AlertRule, changes: Mapping[str, Any], allowed_ho
                 raise NotPossible("unknown_queue", tell_no_queue(rule.queue, newest_versions()), field=field)
     if not rule.measure:
         raise NotPossible("invalid", f"measure must be one of {', '.join(MEASURES)}.", field="measure")
+    if rule.measure == GATE_FAILED and rule.queue:
+        raise NotPossible("invalid", f"{GATE_FAILED} watches the whole gate: leave queue out.", field="queue")
     if rule.threshold is None:
         raise NotPossible("invalid", "threshold is missing.", field="threshold")
     if rule.clear_threshold is None:

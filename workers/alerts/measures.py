@@ -10,17 +10,26 @@ from .rules import Rule
 
 #: Measures of the completion promise: the burn rate that both windows of a pair are past.
 BURN_WINDOWS: Mapping[str, tuple[str, str]] = {"burn_rate_fast": FAST, "burn_rate_slow": SLOW}
-WHOLE_GATE = ("quarantine_count", "quarantine_age_s")
+#: 1 while the installation's mode is failed, whoever entered it. Judged without a frame too (loops/alerter.py).
+GATE_FAILED = "gate_failed"
+WHOLE_GATE = (GATE_FAILED, "quarantine_count", "quarantine_age_s")
 
 
 def read_values(rule: Rule, frame: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     """(queue, value) for everything that the rule watches; None where it is not known."""
     if rule.measure in WHOLE_GATE:
-        yield rule.queue, quarantine_value(rule.measure, rule.queue, frame["quarantine"])
+        yield rule.queue, gate_value(rule.measure, rule.queue, frame["mode"], frame["quarantine"])
         return
     for row in frame["queues"]:
         if rule.queue in ("", row["name"]):
             yield row["name"], queue_value(rule.measure, row)
+
+
+def gate_value(measure: str, queue: str, mode: str, quarantine: Mapping[str, Any]) -> float | None:
+    """The value of a measure that is not of one queue; ``mode`` is the installation's."""
+    if measure == GATE_FAILED:
+        return float(mode == "failed")
+    return quarantine_value(measure, queue, quarantine)
 
 
 def queue_value(measure: str, row: Mapping[str, Any]) -> float | None:

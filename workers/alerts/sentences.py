@@ -11,6 +11,8 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
         return f"{where}: the oldest job has waited {_age(value)}, the rule says {put_duration(threshold)}."
     if measure == "depth":
         return f"{where}: {_count(value)} jobs wait, the rule says {put_number(threshold)}."
+    if measure == "gate_failed":
+        return "the gate has failed: nothing new is accepted."
     if measure == "no_consumer":
         return f"{where}: jobs wait and no live worker consumes it."
     if measure == "shed_rate":

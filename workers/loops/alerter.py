@@ -17,7 +17,7 @@ from django.db import DataError, Error, IntegrityError, transaction
 
 from ..alerts.delivery import Courier, Delivered, Message, redact
 from ..alerts.ledger import CLEAR, FIRE, PEAK, TOLD, Act, Ledger, show_open
-from ..alerts.measures import read_values
+from ..alerts.measures import GATE_FAILED, read_values
 from ..alerts.rules import AlertKey, Rule, Watch, evaluate
 from ..alerts.sentences import say_alert, say_cleared
 from ..models import Alert, AlertDelivery, AlertRule
@@ -33,6 +33,7 @@ GONE = "the rule is off or gone"
 UNREAD = "alert rules are those read last"
 UNWRITTEN = "what alerts did waits to be written down"
 Latest = Callable[[], tuple[dict[str, Any], dict[str, Any]] | None]
+Outage = Callable[[], int | None]  # Redis's time in ms while Redis has failed, else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,16 @@ class Book:
 class Alerter:
     """Open alerts live in the database: a new leader goes on with them."""
 
-    def __init__(self, latest: Latest, *, installation: str, courier: Courier | None = None) -> None:
+    def __init__(
+        self,
+        latest: Latest,
+        *,
+        installation: str,
+        courier: Courier | None = None,
+        outage: Outage = lambda: None,
+    ) -> None:
         self._latest = latest
+        self._outage = outage
         self._installation = installation
         self.ledger = Ledger()
         self.courier = courier or Courier(self.note_delivered)
@@ -102,10 +111,15 @@ class Alerter:
         return False
 
     def tick(self) -> bool:
-        """Judges the newest frame. Asks nobody."""
+        """Judges the newest frame, or that there is none. Asks nobody."""
         self.courier.try_again(self._is_to_be_told)
         found, book = self._latest(), self._book
-        if found is None or book is None or int(found[0]["at_ms"]) == self._seen_at_ms:
+        if book is None:
+            return False
+        if found is None:
+            self._judge_outage(book)
+            return False
+        if int(found[0]["at_ms"]) == self._seen_at_ms:
             return False
         frame = found[0]
         now_ms = self._seen_at_ms = int(frame["at_ms"])
@@ -115,17 +129,30 @@ class Alerter:
         seen = set()
         for known in book.rules.values():
             for queue, value in read_values(known.rule, frame):
-                place = (known.rule.id, queue)
-                seen.add(place)
-                watch, act = evaluate(known.rule, self._watches.get(place, Watch()), value, now_ms=now_ms)
-                if act:
-                    self._act(act, known, queue, value, book, now_ms=now_ms)
-                self._watches[place] = watch
+                seen.add((known.rule.id, queue))
+                self._judge(known, queue, value, book, now_ms=now_ms)
         for place in [place for place in self._watches if place not in seen]:
             if self._watches[place].firing:
                 self._close(place, now_ms=now_ms)
             del self._watches[place]
         return False
+
+    def _judge_outage(self, book: Book) -> None:
+        """Without a frame nothing is known of a queue; that the gate has failed is."""
+        now_ms = self._outage()
+        if now_ms is None:
+            return
+        self._seen_at_ms = now_ms
+        for known in book.rules.values():
+            if known.rule.measure == GATE_FAILED:
+                self._judge(known, known.rule.queue, 1.0, book, now_ms=now_ms)
+
+    def _judge(self, known: Known, queue: str, value: float | None, book: Book, *, now_ms: int) -> None:
+        place = (known.rule.id, queue)
+        watch, act = evaluate(known.rule, self._watches.get(place, Watch()), value, now_ms=now_ms)
+        if act:
+            self._act(act, known, queue, value, book, now_ms=now_ms)
+        self._watches[place] = watch
 
     def write(self) -> bool:
         """Writes down what came of it, in order; what the database does not take now waits."""

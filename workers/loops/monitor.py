@@ -13,6 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import close_old_connections
 
+from ..modes.redis_health import redis_failed
 from ..store import Store
 from . import (
     alerter,
@@ -62,7 +63,9 @@ class Monitor:
             wish=wish,
             compare=self.losses.compare,
         )
-        self.alerter = alerter.Alerter(self.sampler.latest, installation=installation)
+        self.alerter = alerter.Alerter(
+            self.sampler.latest, installation=installation, outage=self.read_outage
+        )
 
     @classmethod
     def from_settings(cls) -> Monitor:
@@ -72,6 +75,11 @@ class Monitor:
         name = getattr(settings, "SLUICEGATE_INSTALLATION", "") or settings.SLUICEGATE_GATE
         wish = getattr(settings, "SLUICEGATE_DURABILITY", "")
         return cls(store, installation=name, layer_of=get_channel_layer, wish=wish)
+
+    def read_outage(self) -> int | None:
+        """Redis's time in ms while Redis has failed, carried on from its last answer; else None."""
+        now_ms = self.store.clock.now_ms()
+        return now_ms if redis_failed(self.sampler.read_health(), now_ms=now_ms) else None
 
     def loops(self) -> list[Loop]:
         store, latest, queues = self.store, self.sampler.latest, self.sampler.queues
@@ -99,8 +107,8 @@ class Monitor:
             Loop(
                 "modeler", modeler.INTERVAL_S, modeler.Modeler(store, self.sampler.copy_history).tick, burst=1
             ),
-            Loop("rules", alerter.INTERVAL_S, self.alerter.read, burst=1),
-            Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1),
+            Loop("rules", alerter.INTERVAL_S, self.alerter.read, burst=1, through_outage=True),
+            Loop("alerter", alerter.INTERVAL_S, self.alerter.tick, burst=1, through_outage=True),
             Loop("alert records", alerter.WRITE_S, self.alerter.write, burst=1, leader_only=False),
             Loop("publisher", publisher.INTERVAL_S, publisher.Publisher(store).tick, burst=1),
             Loop("deleter", deleter.INTERVAL_S, deleter.Deleter(store).tick, burst=1),

@@ -11,6 +11,7 @@ class AlertRule(models.Model):
             "depth",
             "shed_rate",
             "no_consumer",
+            "gate_failed",
             "quarantine_count",
             "quarantine_age_s",
             "refused_rate",

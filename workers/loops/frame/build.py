@@ -71,7 +71,7 @@ def build_frame(history: History, context: Context, memory: Memory) -> tuple[dic
         "redis": redis_part(context.redis),
         "database": database_part(context.facts.health),
         "notices": [notice.as_dict(noticed[notice.kind]) for notice in notices],
-        "alerts": alerts_part(context.facts, rows, held),
+        "alerts": alerts_part(context.facts, mode["mode"], rows, held),
         "quarantine": held,
         "events": list(context.facts.events)[:EVENTS_SHOWN],
         "buffers": sum_buffers(snapshot, rows),
