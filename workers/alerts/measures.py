@@ -10,7 +10,7 @@ from .rules import Rule
 
 #: Measures of the completion promise: the burn rate that both windows of a pair are past.
 BURN_WINDOWS: Mapping[str, tuple[str, str]] = {"burn_rate_fast": FAST, "burn_rate_slow": SLOW}
-#: 1 while the installation's mode is failed, whoever entered it. Judged without a frame too (loops/alerter.py).
+#: 1 while the installation's mode is failed. Judged without a frame too (loops/alerter.py).
 GATE_FAILED = "gate_failed"
 WHOLE_GATE = (GATE_FAILED, "quarantine_count", "quarantine_age_s")
 
