@@ -84,8 +84,11 @@ def test_a_service_that_turns_calls_away_is_left_with_what_it_takes(bench: Bench
         wait_until(limit_is_down, within_s=20, what="the limit to come down")
         before = sink.served, sink.refused
         wait_until(has_served, within_s=30, what="the service to serve")
-        # At a limit of 12 it turns three away for each that it serves.
-        assert sink.refused - before[1] < sink.served - before[0]
+        # A limit one too high, which is tried again and again, turns one away for each that ends. One that
+        # stayed at 12 turned ten away: a slot is free again at once.
+        refused, served = sink.refused - before[1], sink.served - before[0]
+        print(f"turned away {refused}, served {served}")
+        assert refused < 2 * served
         assert state(bench)["dropped"] >= 2
         bench.store.purge("normal", by="test")
         bench.await_rest()

@@ -47,10 +47,10 @@ def do_nothing(*args: Any, **kwargs: Any) -> None:
 def app(broker: str, store: Store) -> Iterator[Celery]:
     app = Celery("sending", broker=broker, set_as_current=False)
     app.conf.update(task_default_queue="normal", task_ignore_result=True)
-    app.task(name="t", shared=False)(do_nothing)
+    app.task(name="sent", shared=False)(do_nothing)
     install(app)
     for queue in ("normal", "urgent"):
-        app.tasks["t"].apply_async(queue=queue)  # the channel is open from now on, and knows the queue
+        app.tasks["sent"].apply_async(queue=queue)  # the channel is open from now on, and knows the queue
     yield app
     app.close()
 
@@ -71,7 +71,7 @@ def by_kombu(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 def stored(app: Celery, store: Store, op_id: str, call: dict[str, Any]) -> tuple[Any, Any]:
     """The record and the message of one accepted publish, without what differs from call to call."""
-    app.tasks["t"].apply_async(**{**call, "task_id": op_id})
+    app.tasks["sent"].apply_async(**{**call, "task_id": op_id})
     operation = store.read_operation(op_id)
     assert operation is not None
     message = json.loads(store.client.hget(store.root + "payloads", op_id))
@@ -94,7 +94,7 @@ def test_who_names_an_exchange_goes_kombus_way(app: Celery, store: Store, by_kom
     fan = Queue("urgent", Exchange("fan", type="topic"), routing_key="f.#")
     with app.producer_or_acquire() as producer:
         fan(producer.channel).declare()
-    app.tasks["t"].apply_async(exchange=fan.exchange, routing_key="f.x")
+    app.tasks["sent"].apply_async(exchange=fan.exchange, routing_key="f.x")
     assert by_kombu == [True]
     assert store.size("urgent") == 2
 
@@ -113,15 +113,15 @@ def test_a_channel_that_is_closed_is_opened_by_kombu(app: Celery, store: Store) 
         assert producer._open_channel() is not None
         producer.connection._default_channel.close()
         assert producer._open_channel() is None
-    app.tasks["t"].delay()
+    app.tasks["sent"].delay()
     assert store.size("normal") == 2
 
 
 def test_on_another_broker_all_goes_kombus_way(redis_server: RedisServer) -> None:
     with Celery(broker=f"redis+socket://{redis_server.socket_path}", set_as_current=False) as app:
         install(app)
-        app.task(name="t", shared=False)(do_nothing)
+        app.task(name="sent", shared=False)(do_nothing)
         for _ in range(2):
-            app.tasks["t"].apply_async(queue="mail")
+            app.tasks["sent"].apply_async(queue="mail")
         with app.connection_for_write() as connection:
             assert connection.default_channel.client.llen("mail") == 2

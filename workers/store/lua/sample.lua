@@ -12,8 +12,8 @@ local rec = read_record(id)
 if not rec or rec.s ~= 'leased' or rec.ep ~= tonumber(ARGV[2]) then return cmsgpack.pack({now, 'stale'}) end
 local d = rec.kd
 if not d then return cmsgpack.pack({now, 'none'}) end
-if not rec.sr then
-  rec.sr = 1
+if not rec.sr or word == 'dropped' then
+  rec.sr = word
   write_record(id, rec)
 end
 teach(d, word, ms, now - ms)

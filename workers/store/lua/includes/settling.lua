@@ -18,7 +18,9 @@ local function settle(a, claims)
   end
   redis.call('ZREM', root .. 'leases', id)
   bump(q, n, 'in_flight', -1)
-  if not claims then ring_for_room(q) end
+  -- A call that its downstream turned away has made no room there: the next one at once would only be the next.
+  local turned_away = rec.kd and (a.dw == 'dropped' or rec.sr == 'dropped')
+  if not claims and not turned_away then ring_for_room(q) end
   local outcome = a.o
   let_go(id, rec, a.dw or (outcome == 'succeeded' and 'success') or nil, a.rt)
   if a.st then
