@@ -27,7 +27,8 @@ tenant:Q|N             string  the same of one tenant in it
 tenants:Q              zset    tenants by last acceptance, ms
 waits:Q:S, services:Q:S hash   histograms (bins.py), each expiring after 80 s
 model:Q                hash    what the monitor models: service_rate_per_s, work_rate, seconds_to_drain
-rules                  hash    what scripts obey, read in one step: ``policy|Q``, ``modes`` (msgpack),
+rules                  hash    what scripts obey, read in one step: ``policy|Q`` (without what is at the
+                               scripts' own default), ``modes`` (msgpack),
                                ``cost|TASK`` (measured mean service time, ms), ``crews`` (how many slots
                                serve which queues, msgpack), ``retention_s``
 policies               hash    queue -> its policy as JSON, for people
@@ -45,7 +46,8 @@ limit:NAME             hash    a downstream's limit as found, and the window tha
 calls:NAME             set     operations in flight that call a downstream
 latencies:NAME:S,      hash    histograms of a downstream's latency, and of it with the wait at the gate
 gated:NAME:S
-schedule               string  the newest fencing epoch, virtual times of the weighted queues (msgpack)
+schedule               string  the newest fencing epoch, virtual times of the weighted queues, starts since
+                               the last one past an age ceiling (msgpack)
 workers, worker        zset,   workers by last heartbeat, ms; worker -> description (JSON)
                        hash
 bell:Q                 list    wakes idle workers; carries nothing
