@@ -108,13 +108,12 @@ def test_what_is_no_task_is_kombus(app: Celery, by_kombu: list[bool]) -> None:
         assert connection.default_channel.client.llen("mail") == 1
 
 
-def test_a_channel_that_is_closed_is_opened_by_kombu(app: Celery, store: Store) -> None:
-    with app.producer_or_acquire() as producer:
-        assert producer._open_channel() is not None
-        producer.connection._default_channel.close()
+def test_a_channel_is_used_only_while_it_is_open(app: Celery) -> None:
+    with app.connection_for_write() as connection:
+        producer = DirectProducer(connection)
         assert producer._open_channel() is None
-    app.tasks["sent"].delay()
-    assert store.size("normal") == 2
+        assert connection.default_channel is producer._open_channel()
+    assert producer._open_channel() is None
 
 
 def test_on_another_broker_all_goes_kombus_way(redis_server: RedisServer) -> None:
