@@ -4,7 +4,7 @@
 --       2 "1": all or none
 --       3 "list key" of an inlet whose tail must equal ARGV[4]; that tail is taken off ("" = none)
 --       4 the raw tail
---       5.. pairs, one an offer: 5 the offer (msgpack map, see workers/store/offers.py), 6 its payload, and so on
+--       5.. pairs: offer (msgpack map, see workers/store/offers.py), payload
 -- Reply msgpack {now, verdicts}; a verdict is {id, "accepted"|"duplicate"|"refused"|"gone", ...}; where rate limits
 --       apply or its producer asks for credits, its last part is a map, r: what is left of each limit (rates.lua
 --       tell_rates), c: the grant {credits, for ms, live producers, closed for ms, reason, limits counted locally},
@@ -17,6 +17,20 @@ local whole = ARGV[2] == '1'
 if ARGV[3] ~= '' and redis.call('LINDEX', ARGV[3], -1) ~= ARGV[4] then
   return cmsgpack.pack({now, {{'', 'gone'}}})
 end
+
+local offers, queues, more = {}, {}, {}
+for i = 5, #ARGV, 2 do
+  local o = cmsgpack.unpack(ARGV[i])
+  o.payload = ARGV[i + 1]
+  o.b = #o.payload
+  local known = #offers > 0 and offers[#offers]
+  offers[#offers + 1] = o
+  if not (known and known.q == o.q and known.t == o.t) and #offers <= 100 then
+    queues[#queues + 1] = o.q
+    if not o.c then more[#more + 1] = 'cost|' .. o.t end
+  end
+end
+read_rules_of(queues, more)
 
 -- What a record says of an accepted offer from the first; `promise` is its queue's, in s.
 local function new_record(o, q, cost, promise)
@@ -40,38 +54,33 @@ local function count_accepted(q, n)
 end
 
 -- The plain way, which most offers go: one new job that says nothing of order, keys or time, to a queue in normal
--- mode that has room for it and nothing but bounds to ask. It is accepted here for half the cost of the general
--- way, or nothing has happened and that one decides. A fact or a rule that is not named here is not plain.
-local PLAIN = {i = 1, t = 1, q = 1, n = 1, f = 1, c = 1, k = 1, tg = 1, tr = 1, oa = 1, dd = 1}
-local function admit_plainly(id, o, payload)
+-- mode that has room for it and nothing but bounds to ask. It is accepted here for two thirds of what the general
+-- way costs, or nothing has happened and that one decides. A fact or a rule that is not named here is not plain.
+local PLAIN = {i = 1, t = 1, q = 1, n = 1, f = 1, c = 1, k = 1, tg = 1, tr = 1, oa = 1, dd = 1, b = 1, payload = 1}
+local function admit_plainly(o)
   for fact in pairs(o) do
     if not PLAIN[fact] then return nil end
   end
   if not o.f or (not_after and now > not_after) then return nil end
-  read_rules_of({o.q}, {'cost|' .. o.t})
-  local q, n = gated(o.q), o.n
+  local id, q, n = o.i, gated(o.q), o.n
   local p = policy_or_default(q)
   if p.rate_limits or p.waiting_room_max or p.payload_class or p.on_full == 'spill' or p.on_full == 'sample'
     or rule('barred') or mode_in_force(q) ~= 'normal' then return nil end
   read_sheets({totals_key(q), tenant_key(q, n)})
-  o.b = #payload
   local cost = cost_of(o)
   if bound_passed(o, q, view(q), cost) then return nil end
   local rec = new_record(o, q, cost, p.objective_s)
   rec.s = 'waiting'
   -- Sent twice, when the first answer was lost: the general way knows what to say.
   if redis.call('HSETNX', ops_key, id, cmsgpack.pack(rec)) == 0 then return nil end
-  redis.call('HSET', payloads_key, id, payload)
+  redis.call('HSET', payloads_key, id, o.payload)
   count_accepted(q, n)
   enqueue(q, n, id, rec, nil, next_score(q), true)
   flush()
   return cmsgpack.pack({now, {{id, 'accepted', q, 'waiting'}}})
 end
-if #ARGV == 6 and ARGV[3] == '' then
-  local o = cmsgpack.unpack(ARGV[5])
-  local reply = admit_plainly(o.i, o, ARGV[6])
-  if reply then return reply end
-end
+local plain = #offers == 1 and ARGV[3] == '' and admit_plainly(offers[1])
+if plain then return plain end
 
 -- @include life
 -- @include rates
@@ -79,20 +88,6 @@ end
 -- @include tickets
 -- @include privacy
 -- @include authority
-local offers, queues, more = {}, {}, {}
-for i = 5, #ARGV, 2 do
-  local o = cmsgpack.unpack(ARGV[i])
-  o.payload = ARGV[i + 1]
-  o.b = #o.payload
-  local known = #offers > 0 and offers[#offers]
-  offers[#offers + 1] = o
-  if not (known and known.q == o.q and known.t == o.t) and #offers <= 100 then
-    queues[#queues + 1] = o.q
-    if not o.c then more[#more + 1] = 'cost|' .. o.t end
-  end
-end
-read_rules_of(queues, more)
-
 -- @include outcomes
 -- The waiting room: nobody goes past those who wait. Also gives the ticket of this offer, old or new.
 local function seat_for(o, q, v, reason, value, bound)

@@ -1,5 +1,5 @@
 -- bounds: what a queue and a tenant in it hold, which bound an offer would pass, and when it should come back.
--- Included by admit, once it has read the rules of its queues.
+-- Included by admit.
 -- What a queue holds, read once and kept true over the offers of this call.
 local views = {}
 -- When the oldest that waits became eligible, whether it stands in a line or was set aside.
