@@ -38,6 +38,12 @@ REASON_STATUS: Final[dict[str, int]] = {
 }
 REASONS: Final = tuple(REASON_STATUS)
 
+#: What no time mends, and what does, in a sentence's own words.
+REMEDIES: Final[dict[str, str]] = {
+    "encryption": "a secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too",
+    "coalescing": "this queue's jobs add up, so none may take another's place: send no coalesce_key",
+}
+
 #: What a worker can say of a delivery that it ends.
 OUTCOMES: Final = (
     "succeeded",

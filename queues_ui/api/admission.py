@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from workers.actions.gate import redis_now_ms
 from workers.limits.producer import Producer
-from workers.states import REASON_STATUS
+from workers.states import REASON_STATUS, REMEDIES
 from workers.store import Offer, Store, Verdict
 from workers.store.offers import RateLeft, Ticket, say_figures
 
@@ -37,11 +37,10 @@ DETAILS: Final = {
     "mode": "The gate's mode does not admit this now.",
     "unavailable": "The gate cannot accept now.",
     "size": "The job alone is larger than the queue's bound in bytes.",
-    "encryption": "A secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too.",
     "suspended": "This tenant is suspended; an operator may resume it.",
     "revoked": "This key was revoked.",
     "duplicate": "This Idempotency-Key belongs to another body.",
-    "coalescing": "This queue's jobs add up, so none may take another's place: send no coalesce_key.",
+    **{reason: f"{said[0].upper()}{said[1:]}." for reason, said in REMEDIES.items()},
 }
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from celery.exceptions import TaskRevokedError
 from celery.states import REVOKED
@@ -19,14 +19,9 @@ from celery.states import REVOKED
 from ..admission.messages import GATE_HEADER
 from ..exceptions import AdmissionRefused
 from ..limits.producer import Producer
+from ..states import REMEDIES
 from ..store import Offer, Verdict
 from ..store.offers import BOUNDS, say_figures
-
-#: What no time mends, and what does.
-FIXES: Final = {
-    "encryption": "a secret payload is taken only encrypted: set SLUICEGATE_PAYLOAD_KEYS, for workers too",
-    "coalescing": "this queue's jobs add up, so none may take another's place: send no coalesce_key",
-}
 
 
 class Collected(Exception):
@@ -143,7 +138,7 @@ def tell(result: Any, verdict: Verdict) -> None:
 def raise_refusal(verdict: Verdict) -> None:
     """Raises the refusal that a verdict holds, if it holds one."""
     if not verdict.accepted:
-        detail = FIXES.get(verdict.reason or "") or say_figures(verdict)
+        detail = REMEDIES.get(verdict.reason or "") or say_figures(verdict)
         refusal = AdmissionRefused(verdict.queue, verdict.reason or "", verdict.retry_after_s or 0.0, detail)
         refusal.block_s = verdict.block_s
         if verdict.ticket is not None:
