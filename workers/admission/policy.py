@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..exceptions import FieldError
+from ..figures import is_number
 from ..privacy.classes import DEFAULT_CLASS, PAYLOAD_CLASSES
 
 ON_FULL: Final = ("reject", "block", "drop_newest", "drop_oldest", "coalesce", "sample", "spill", "degrade")
@@ -200,7 +200,7 @@ def _check_degrade(policy: Policy) -> None:
 
 def _number(*, low: float, high: float = 1e15, whole: bool = False, open_low: bool = False) -> Reader:
     def read(name: str, value: Any) -> float | int:
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
+        if not is_number(value):
             raise PolicyError(name, f"must be a number, not {_shown(value)}")
         if whole and value != int(value):
             raise PolicyError(name, f"must be a whole number, not {_shown(value)}")

@@ -7,13 +7,13 @@ How many jobs may call it at once is not set but found, over all workers togethe
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
 from ..exceptions import FieldError
+from ..figures import is_number
 
 KINDS: Final = ("aimd", "gradient")
 
@@ -78,7 +78,7 @@ def _read(name: str, value: Any) -> Any:
             str(name)[:60], "is not a field of a downstream", f"the fields are {', '.join(FIELDS)}"
         )
     low, high, whole = _RANGES[name]
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < math.inf:
+    if not is_number(value):
         raise DownstreamError(name, f"must be a number, not {value!r}"[:200])
     if whole and value != int(value):
         raise DownstreamError(name, f"must be a whole number, not {value!r}")

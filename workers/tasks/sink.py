@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import random
 import signal
 import threading
@@ -20,6 +19,8 @@ import time
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from ..figures import is_number
 
 MAX_BODY_BYTES = 1024 * 1024
 MAX_NAMES = 100
@@ -41,12 +42,7 @@ class Behaviour:
         for name, value in fields.items():
             if name not in known:
                 raise ValueError(f"{name} is not known; known are {', '.join(sorted(known))}")
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, (int, float))
-                or not abs(value) < math.inf
-                or value < 0
-            ):
+            if not is_number(value) or value < 0:
                 raise ValueError(f"{name} must be a number of at least 0")
         new = dataclasses.replace(self, **fields)
         if new.latency_ms + new.jitter_ms > 30_000 or not 1 <= new.concurrency <= 64 or new.fail_share > 1:
