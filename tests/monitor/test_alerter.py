@@ -287,7 +287,6 @@ def test_who_leads_again_goes_on_with_what_another_wrote(bench: Bench) -> None:
 
 @pytest.fixture
 def gate_rule() -> AlertRule:
-    AlertRule.objects.all().delete()
     return AlertRule.objects.create(
         name="gate-failed",
         measure="gate_failed",
