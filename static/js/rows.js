@@ -4,7 +4,7 @@ import { h, setAttr, setParts, setText, swap } from "./dom.js";
 import { sum } from "./frame.js";
 import { shape, stateShape, stateTone } from "./shapes.js";
 import { Spark } from "./spark.js";
-import { forecastWords, lastWord, policyWord, severity, stateWord } from "./states.js";
+import { forecastWords, lastWord, policyWords, severity, stateWord } from "./states.js";
 import { DASH, NBSP, byteParts, bytes, count, duration, durationParts, isKnown, percent, rate, wait, waitParts } from "./units.js";
 
 /** @typedef {import("./frame.js").Frame} Frame @typedef {import("./frame.js").Queue} Queue */
@@ -71,11 +71,12 @@ class Row {
     const shapeName = isStale || idle ? "dashed" : stateShape(q.state);
     swap(this.shapeNode, shapeName, () => shape(shapeName));
     setText(this.stateNode, isStale ? lastWord(frame.at_ms) : idle ? "no job yet" : stateWord(q, frame.at_ms));
-    const [standing, ...more] = policyWord(q).split(", ");
+    const [standing, ...more] = policyWords(q);
     const line = q.waiting_room ? q.waiting_room.line + q.waiting_room.called : 0;
     const policy = [standing, shareWord(q), ...more].filter(Boolean).join(", ");
     setText(this.policyNode, line ? `${count(line)} wait in line for room` : policy);
-    setAttr(this.policyNode, "title", q.share?.unknown?.done ? `${policy}; share of what is done: ${q.share.unknown.done}` : policy);
+    const saturated = isKnown(q.saturated_share) && q.saturated_share < 1 ? `while saturated ${percent(q.saturated_share)} of its bounds` : "";
+    setAttr(this.policyNode, "title", [policy, saturated, q.share?.unknown?.done ? `share of what is done: ${q.share.unknown.done}` : ""].filter(Boolean).join("; "));
 
     const age = idle ? null : q.oldest_age_ms;
     const parts = durationParts(age);

@@ -27,14 +27,13 @@ function sinceWord(ms) {
   return duration(Math.floor(ms / unit) * unit);
 }
 
-/** One line of policy: who goes first, what share under saturation. @param {Queue} queue */
-export function policyWord(queue) {
-  const parts = [];
-  if (isKnown(queue.strict_rank)) parts.push(queue.strict_rank === 0 ? "strict first" : `strict, rank ${queue.strict_rank + 1}`);
-  else if (isKnown(queue.weight)) parts.push(`weight ${queue.weight}`);
-  if (isKnown(queue.reserved_slots) && queue.reserved_slots > 0) parts.push(`${queue.reserved_slots} slots kept`);
-  else if (!isKnown(queue.strict_rank) && isKnown(queue.saturated_share)) parts.push(`share ${queue.saturated_share}`);
-  return parts.join(", ");
+/** Where the queue stands among the others, and what is kept for it. @param {Queue} queue @returns {string[]} */
+export function policyWords(queue) {
+  const words = [];
+  if (isKnown(queue.strict_rank)) words.push(queue.strict_rank === 0 ? "strict first" : `strict, rank ${queue.strict_rank + 1}`);
+  else if (isKnown(queue.weight)) words.push(`weight ${queue.weight}`);
+  if (isKnown(queue.reserved_slots) && queue.reserved_slots > 0) words.push(`${queue.reserved_slots} slots kept`);
+  return words;
 }
 
 /**
