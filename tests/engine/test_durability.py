@@ -167,15 +167,18 @@ def test_the_disk_comes_before_the_answer_where_the_name_says_so(servers: Server
     wait_until(lambda: "to here" in (server.directory / "log").read_text(errors="replace"))
     text = (server.directory / "log").read_text(errors="replace")
     events = read_trace(text.split("from here", 1)[1].split("to here", 1)[0])
-    replies, syncs = events.count("reply"), events.count("sync")
-    assert replies >= ADMITS and events.count("append") >= ADMITS
+    replies, appends, syncs = (events.count(kind) for kind in ("reply", "append", "sync"))
+    assert replies >= ADMITS and appends
+    if durability == "everysec":
+        # Each answer was waited for before the next offer: fewer syncs than answers leave some without one.
+        # (The appends may be fewer too: the server puts a write off while a sync of before is under way.)
+        assert syncs < ADMITS, "everysec is not told apart from always by this trace"
+        return
     early, dirty = 0, False
     for event in events:
         if event == "reply":
             early += dirty
         else:
             dirty = event == "append"
-    if durability == "always":
-        assert syncs >= ADMITS and early == 0, f"{early} of {replies} answers came before their sync"
-    else:
-        assert early > ADMITS / 2 and syncs < ADMITS, "everysec is not told apart from always by this trace"
+    assert appends >= ADMITS and syncs >= ADMITS
+    assert early == 0, f"{early} of {replies} answers came before their sync"
