@@ -60,6 +60,7 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def test_an_age_past_its_guard_saturates_the_gate_and_the_figures_are_kept(room: Room) -> None:
+    room.store.renew("w", {"host": "h", "pid": 1, "slots": 1, "queues": ["normal"], "held": []}, [])
     room.store.admit([make_offer(1)])
     room.play(80)  # guard 30 s, hold 60 s
     assert room.mode() == "normal"
@@ -72,6 +73,12 @@ def test_an_age_past_its_guard_saturates_the_gate_and_the_figures_are_kept(room:
     assert row.value > 30
     assert "normal: oldest" in row.reason
     assert room.store.read_modes()["*"]["figures"]["measure"] == "oldest_age_s"
+
+
+def test_an_age_in_a_queue_that_nobody_consumes_saturates_nothing(room: Room) -> None:
+    room.store.admit([make_offer(1)])
+    room.play(200)
+    assert (room.mode(), rows()) == ("normal", [])
 
 
 def test_an_operators_draining_stays_and_one_until_drained_ends(room: Room) -> None:

@@ -64,6 +64,36 @@ def test_a_shorter_excess_changes_nothing() -> None:
     assert change is change2 is change3 is None
 
 
+STALLED = reading(name="reports", oldest_age_s=4_000.0, left=1, consumers=0)
+
+
+def test_a_queue_that_nobody_consumes_neither_saturates_the_gate_nor_keeps_it_so() -> None:
+    memory, saturated = Memory(), {"mode": "saturated", "automatic": True}
+    for second in range(100):
+        memory, change = decide(memory, [WELL, STALLED], None, now_ms=1000 * second)
+        assert change is None
+    for second in range(100, 120):
+        memory, change = decide(memory, [WELL, STALLED], saturated, now_ms=1000 * second)
+        if change is not None:
+            break
+    assert change is not None and change.mode == "normal"
+    assert change.reason == "every queue that is consumed has been under its low mark for 10\u00a0s"
+
+
+def test_with_no_worker_at_all_saturated_stays_and_is_not_entered() -> None:
+    dead = reading(oldest_age_s=49.0, left=9, consumers=0)
+    assert play(None, dead, range(100))[1] is None
+    assert play(AUTO, dead, range(100))[1] is None
+    assert play(AUTO, reading(consumers=0), range(100))[1] is None
+
+
+def test_work_that_waits_for_a_worker_is_measured_anew_once_one_is_there() -> None:
+    memory, _, _ = play(None, reading(oldest_age_s=49.0, left=9, consumers=0), range(50))
+    _, change, at = play(None, reading(oldest_age_s=49.0, left=9), range(50, 99), memory=memory)
+    assert change is not None
+    assert (change.mode, at) == ("saturated", 60)
+
+
 def test_a_gap_in_the_samples_never_causes_a_transition() -> None:
     memory, _, _ = play(None, LATE, range(5))
     memory, change, _ = play(None, LATE, [60], memory=memory)

@@ -28,6 +28,12 @@ class Reading:
     low_mark: float = 0.5
     hold_s: float = 60.0
     left: int = 0  # waiting and in flight; what is scheduled for later is no backlog
+    consumers: int = 1  # live workers that take this queue
+
+    @property
+    def is_stalled(self) -> bool:
+        """Work, and nobody who takes it: that alerts. Letting less in elsewhere would bring nobody."""
+        return self.left > 0 and self.consumers == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +120,8 @@ def observe(memory: Memory, readings: Sequence[Reading], *, now_ms: int, broken:
         memory = Memory()
     over, under = {}, {}
     for reading in readings:
+        if reading.is_stalled:
+            continue
         if find_cause(reading) is not None:
             over[reading.name] = memory.over_since_ms.get(reading.name, now_ms)
         elif is_under(reading):
@@ -157,17 +165,20 @@ def _saturated(memory: Memory, readings: Sequence[Reading], now_ms: int) -> Chan
 
 
 def _relieved(memory: Memory, readings: Sequence[Reading], now_ms: int) -> Change | None:
+    """Stalled queues are not asked, or one would keep the rest saturated; with no worker at all it stays."""
+    if not any(reading.consumers for reading in readings):
+        return None
+    every = "every queue" + (" that is consumed" if any(reading.is_stalled for reading in readings) else "")
+    readings = [reading for reading in readings if not reading.is_stalled]
     for reading in readings:
         since = memory.under_since_ms.get(reading.name)
         if since is None or now_ms - since < 1000 * reading.hold_s:
             return None
-    if not readings:
-        return None
     hold_s = max(reading.hold_s for reading in readings)
     oldest = max(readings, key=lambda reading: reading.oldest_age_s)
     return Change(
         "normal",
-        f"every queue has been under its low mark for {put_duration(hold_s)}",
+        f"{every} has been under its low mark for {put_duration(hold_s)}",
         "oldest_age_s",
         round(oldest.oldest_age_s, 3),
         None if oldest.guard_age_s is None else oldest.low_mark * oldest.guard_age_s,
@@ -180,7 +191,7 @@ def _recovered(memory: Memory, readings: Sequence[Reading], now_ms: int) -> Chan
         return None
     gone = f"the cause has been gone for {put_duration(hold_s)}"
     for reading in readings:
-        if not is_under(reading):
+        if not reading.is_stalled and not is_under(reading):
             return Change(
                 "saturated",
                 f"{gone}; {reading.name} has a backlog",

@@ -31,6 +31,7 @@ def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
         low_mark=_number(policy.get("low_mark"), 0.5),
         hold_s=_number(policy.get("hold_s"), 60.0),
         left=row["depth"] + row["in_flight"] + row.get("spilled", 0),
+        consumers=row["consumers"],
     )
 
 

@@ -53,7 +53,7 @@ def _say_leaves(mode: str, entry: Mode, *, failed: bool) -> str | None:
         return "at its end, or when changed"
     if entry.get("automatic"):
         return {
-            "saturated": "when every queue is back under its low mark and guard for its hold time",
+            "saturated": "when every consumed queue is back under its low mark and guard for its hold time",
             "failed": "when the cause has been gone for the hold time",
         }.get(mode, "by itself")
     return "when changed by an operator"
