@@ -12,7 +12,7 @@ import { at, choice, currentItem, field, part, reading, stacked, startPage } fro
 
 const MEASURES = {
   oldest_age_s: { word: "oldest waiting", unit: "s", of: "queue" }, depth: { word: "waiting", unit: "jobs", of: "queue" }, shed_rate: { word: "shed", unit: "jobs/s", of: "queue" },
-  refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, gate_failed: { word: "gate failed", unit: "", of: "gate" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
+  refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, gate_failed: { word: "gate failed", unit: "", of: "gate" }, queues_draining: { word: "draining", unit: "queues", of: "gate" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
   burn_rate_fast: { word: "promise missed, over 5 min and 1 h", unit: "times as fast as allowed", of: "queue" }, burn_rate_slow: { word: "promise missed, over 30 min and 6 h", unit: "times as fast as allowed", of: "queue" },
   quarantine_age_s: { word: "oldest in quarantine", unit: "s", of: "quarantine" },
 };
@@ -40,11 +40,11 @@ function measured(measure, value) {
 
 /** @param {any} rule */
 function ruleSentence(rule) {
-  const m = MEASURES[rule.measure] || { word: rule.measure.replaceAll("_", " "), unit: "" };
-  const where = rule.queue || (rule.measure.startsWith("quarantine") ? "quarantine" : "any queue");
+  const m = MEASURES[rule.measure] || { word: rule.measure.replaceAll("_", " "), unit: "", of: "" };
+  const where = rule.queue || (rule.measure.startsWith("quarantine") ? "quarantine" : m.of === "gate" ? "the gate" : "any queue");
   if (rule.measure === "gate_failed") return `the gate: failed for ${duration(rule.for_s * 1000)}`;
   if (rule.measure === "no_consumer") return `${where}: work and no consumer for ${duration(rule.for_s * 1000)}`;
-  return `${where}: ${m.word} over ${measured(rule.measure, rule.threshold)}${rule.for_s ? ` for ${duration(rule.for_s * 1000)}` : ", at once"}`;
+  return `${where}: ${m.word} ${measured(rule.measure, rule.threshold)} or more${rule.for_s ? ` for ${duration(rule.for_s * 1000)}` : ", at once"}`;
 }
 
 /** @param {import("../js/frame.js").Frame} frame @param {string} state */
@@ -127,7 +127,7 @@ function editRule(rule) {
     parts: [
       ...(rule ? [] : [{ name: "name", body: name }]),
       { name: "watches", body: h("div", { class: "formgrid" }, field("queue", queue), field("measure", measure)) },
-      { name: "fires", body: h("div", { class: "formgrid" }, field("over", threshold, "", "in the measure's unit"), field("for", forS, "s"), field("clears under", clear, "", "lower than over, so that it does not flap")) },
+      { name: "fires", body: h("div", { class: "formgrid" }, field("at or over", threshold, "", "in the measure's unit"), field("for", forS, "s"), field("clears at or under", clear, "", "lower than where it fires, so that it does not flap")) },
       { name: "then", body: h("div", { class: "formgrid" }, field("severity", severity), h("label", { class: "check" }, enabled, "rule is on"), h("div", { class: "wide" }, field("goes to", targets, "", "one Apprise address a line; what is shown with stars is kept as it was")), h("div", { class: "wide" }, field("runbook", runbook))) },
       { name: "reason", body: reason },
     ],
@@ -145,7 +145,7 @@ function nowWords(r) {
   if (!frame) return "";
   const queues = r.queue ? frame.queues.filter((q) => q.name === r.queue) : frame.queues;
   const read = { oldest_age_s: (q) => (isKnown(q.oldest_age_ms) ? q.oldest_age_ms / 1000 : null), depth: (q) => q.depth, shed_rate: (q) => q.rates?.shed, refused_rate: (q) => q.rates?.refused, no_consumer: (q) => (q.consumers === 0 && q.depth ? 1 : 0), burn_rate_fast: (q) => burn(q, "5m", "1h"), burn_rate_slow: (q) => burn(q, "30m", "6h") }[r.measure];
-  const value = r.measure === "gate_failed" ? Number(frame.mode === "failed") : r.measure === "quarantine_count" ? frame.quarantine?.count : r.measure === "quarantine_age_s" ? (frame.quarantine?.oldest_age_ms ?? 0) / 1000 : read ? Math.max(...queues.map((q) => read(q) ?? 0)) : null;
+  const value = r.measure === "gate_failed" ? Number(frame.mode === "failed") : r.measure === "queues_draining" ? queues.filter((q) => q.mode === "draining").length : r.measure === "quarantine_count" ? frame.quarantine?.count : r.measure === "quarantine_age_s" ? (frame.quarantine?.oldest_age_ms ?? 0) / 1000 : read ? Math.max(...queues.map((q) => read(q) ?? 0)) : null;
   if (!isKnown(value)) return "";
   return `Now ${measured(r.measure, value)}: it would ${value > 0 && value >= r.threshold ? "fire" : "be quiet"}.`;
 }

@@ -227,7 +227,7 @@ def test_the_rules_of_alerts_stand_below_each_other_on_a_phone(room: Room) -> No
     named = "cells => cells.map(cell => getComputedStyle(cell, '::before').content)"
     assert rule.locator("td[data-column]").evaluate_all(named) == [
         '"fires when"',
-        '"clears under"',
+        '"clears at or under"',
         '"severity"',
         '"goes to"',
         '"runbook"',

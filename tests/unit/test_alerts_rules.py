@@ -64,7 +64,10 @@ def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
     row = {"oldest_age_ms": 5000, "depth": 3, "consumers": 0, "rates": {"shed": None, "refused": 2.0}}
     frame = {
         "mode": "failed",
-        "queues": [{"name": "a", **row}, {"name": "b", **row, "consumers": 1}],
+        "queues": [
+            {"name": "a", "mode": "draining", **row},
+            {"name": "b", "mode": "normal", **row, "consumers": 1},
+        ],
         "quarantine": {
             "count": 4,
             "oldest_age_ms": 9000,
@@ -77,6 +80,13 @@ def test_a_rule_without_a_queue_watches_each_on_its_own() -> None:
 
     assert values("no_consumer") == {"a": 1.0, "b": 0.0}
     assert values("gate_failed") == {"": 1.0}
+    assert values("queues_draining") == {"": 1.0}
+    assert values("queues_draining", "a") == {"a": 1.0}
+    assert values("queues_draining", "b") == {"b": 0.0}
+    assert say_alert("queues_draining", "", 1.0, 1) == (
+        "the gate: 1 queue is draining, nothing new is accepted there."
+    )
+    assert say_alert("queues_draining", "a", 1.0, 1) == "a: draining, nothing new is accepted there."
     assert values("oldest_age_s", "a") == {"a": 5.0}
     assert values("shed_rate") == {"a": None, "b": None}
     assert values("refused_rate") == {"a": 2.0, "b": 2.0}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..metrics.objective import FAST, SLOW, alert_value
@@ -12,23 +12,38 @@ from .rules import Rule
 BURN_WINDOWS: Mapping[str, tuple[str, str]] = {"burn_rate_fast": FAST, "burn_rate_slow": SLOW}
 #: 1 while the installation's mode is failed. Judged without a frame too (loops/alerter.py).
 GATE_FAILED = "gate_failed"
-WHOLE_GATE = (GATE_FAILED, "quarantine_count", "quarantine_age_s")
+#: How many queues an operator keeps closed by draining; of one queue 1 or 0.
+QUEUES_DRAINING = "queues_draining"
+WHOLE_GATE = (GATE_FAILED, QUEUES_DRAINING, "quarantine_count", "quarantine_age_s")
 
 
 def read_values(rule: Rule, frame: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     """(queue, value) for everything that the rule watches; None where it is not known."""
     if rule.measure in WHOLE_GATE:
-        yield rule.queue, gate_value(rule.measure, rule.queue, frame["mode"], frame["quarantine"])
+        yield (
+            rule.queue,
+            gate_value(
+                rule.measure,
+                rule.queue,
+                mode=frame["mode"],
+                rows=frame["queues"],
+                quarantine=frame["quarantine"],
+            ),
+        )
         return
     for row in frame["queues"]:
         if rule.queue in ("", row["name"]):
             yield row["name"], queue_value(rule.measure, row)
 
 
-def gate_value(measure: str, queue: str, mode: str, quarantine: Mapping[str, Any]) -> float | None:
-    """The value of a measure that is not of one queue; ``mode`` is the installation's."""
+def gate_value(
+    measure: str, queue: str, *, mode: str, rows: Sequence[Mapping[str, Any]], quarantine: Mapping[str, Any]
+) -> float | None:
+    """The value of a measure of the whole gate; ``mode`` is the installation's, ``queue`` the rule's."""
     if measure == GATE_FAILED:
         return float(mode == "failed")
+    if measure == QUEUES_DRAINING:
+        return float(sum(row["mode"] == "draining" for row in rows if queue in ("", row["name"])))
     return quarantine_value(measure, queue, quarantine)
 
 

@@ -13,6 +13,9 @@ def say_alert(measure: str, queue: str, value: float | None, threshold: float) -
         return f"{where}: {_count(value)} jobs wait, the rule says {put_number(threshold)}."
     if measure == "gate_failed":
         return "the gate has failed: nothing new is accepted."
+    if measure == "queues_draining":
+        number = "" if queue else "1 queue is " if value == 1 else f"{_count(value)} queues are "
+        return f"{where}: {number}draining, nothing new is accepted there."
     if measure == "no_consumer":
         return f"{where}: jobs wait and no live worker consumes it."
     if measure == "shed_rate":

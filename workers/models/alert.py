@@ -12,6 +12,7 @@ class AlertRule(models.Model):
             "shed_rate",
             "no_consumer",
             "gate_failed",
+            "queues_draining",
             "quarantine_count",
             "quarantine_age_s",
             "refused_rate",

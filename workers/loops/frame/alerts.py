@@ -28,6 +28,6 @@ def _value_now(
 ) -> float | None:
     """What an alert's measure is in this frame; None where that is not known."""
     if item["measure"] in WHOLE_GATE:
-        return gate_value(item["measure"], item["queue"] or "", mode, held)
+        return gate_value(item["measure"], item["queue"] or "", mode=mode, rows=rows, quarantine=held)
     row = next((row for row in rows if row["name"] == item["queue"]), None)
     return None if row is None else queue_value(item["measure"], row)
