@@ -10,7 +10,7 @@ from workers.models import QuarantinedJob
 from workers.privacy.classes import handling_of
 from workers.privacy.errors import tell_error
 from workers.privacy.redact import REDACTED, scrub_value
-from workers.privacy.seal import MissingKey, keyring
+from workers.privacy.seal import MissingKey, unseal
 from workers.quarantine.arguments import describe_arguments
 from workers.store import Operation, Store
 from workers.transport.results import RESULT
@@ -203,7 +203,7 @@ def read_result(operation_id: str) -> tuple[Any, str]:
     not_numbers: list[str] = []
     try:
         # JSON as Python writes it may hold NaN and halves of characters; an answer must not.
-        stored = json.loads(keyring().open(raw, RESULT), parse_constant=not_numbers.append)
+        stored = json.loads(unseal(raw, RESULT), parse_constant=not_numbers.append)
         result = _whole_characters(stored.get("result"))
     except MissingKey as fault:
         return None, str(fault)

@@ -87,9 +87,9 @@ class Loop:
         self.connection.register_with_event_loop(self.hub)
         self.channel: Any = self.connection.default_channel
         self.ended: list[str] = []
-        consumer = app.amqp.TaskConsumer(self.channel, on_message=self._succeed)
-        consumer.qos(prefetch_count=1)
-        consumer.consume()
+        self.consumer = app.amqp.TaskConsumer(self.channel, on_message=self._succeed)
+        self.consumer.qos(prefetch_count=1)
+        self.consumer.consume()
         self.steps = self.hub.create_loop()
 
     def _succeed(self, message: Any) -> None:
@@ -139,6 +139,49 @@ def test_ends_go_with_the_claims_and_each_job_ends_once(store: Store, loop: Loop
     totals = store.snapshot()["queues"]["normal"]["totals"]
     assert totals["succeeded"] == 10
     assert totals.get("stale_settles", 0) == 0
+
+
+def settled(store: Store) -> int:
+    return int(store.snapshot()["queues"]["normal"]["totals"]["succeeded"])
+
+
+def test_what_ends_while_a_claim_is_on_its_way_goes_with_the_next(
+    store: Store, loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word of its own would stand in line behind the claim, with the worker's loop waiting for it."""
+    held: list[Any] = []
+    succeed = loop.consumer.on_message
+    monkeypatch.setattr(loop.consumer, "on_message", held.append)
+    loop.consumer.qos(prefetch_count=2)
+    first, second = loop.send(), loop.send()
+    step_until(loop, lambda: len(held) == 2)
+    to_the_gate = loop.connection.transport.cycle.on_poll_start
+    succeed(held[0])
+    to_the_gate()
+    assert loop.channel._poll_kind == "claim"
+    succeed(held[1])
+    to_the_gate()
+    wait_until(lambda: status_of(store, first) == "succeeded", what="the claim to come to the gate")
+    assert status_of(store, second) == "pending" and settled(store) == 1
+    step_until(loop, lambda: status_of(store, second) == "succeeded")
+    assert settled(store) == 2
+
+
+def test_a_socket_is_registered_once_and_again_where_another_took_its_place(loop: Loop) -> None:
+    """kombu does so with each tick, a system call each."""
+    loop.send()
+    step_until(loop, lambda: loop.ended)
+    cycle = loop.connection.transport.cycle
+    assert cycle._fd_to_chan and cycle.fds == {}
+    (fd,) = (fd for fd, (_, kind) in cycle._fd_to_chan.items() if kind == "BRPOP")
+    # As a connection lost and made anew has it: the same number, and another transport's way to read it.
+    loop.hub.add_reader(fd, print, fd)
+    assert list(cycle.fds) == [fd]
+    loop.send()
+    step_until(loop, lambda: len(loop.ended) == 2)
+    assert cycle.fds == {}
+    loop.hub.remove_reader(fd)
+    assert list(cycle.fds) == [fd]
 
 
 @pytest.mark.parametrize("arrived", [True, False])

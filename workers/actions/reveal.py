@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..models import QuarantinedJob
 from ..privacy.classes import DEFAULT_CLASS, handling_of
 from ..privacy.errors import open_error
-from ..privacy.seal import keyring
+from ..privacy.seal import unseal
 from ..quarantine.arguments import read_arguments
 from ..store import Store
 from .actor import Actor, NotPossible, Result
@@ -45,7 +45,7 @@ def execute(
     unknown: dict[str, str] = {}
     args = kwargs = None
     try:
-        payload = keyring().open(payload, operation_id)
+        payload = unseal(payload, operation_id)
     except ValueError as fault:
         payload, unknown["arguments"] = b"", str(fault)
     if "arguments" in unknown:

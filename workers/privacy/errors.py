@@ -14,7 +14,7 @@ from typing import Final
 
 from .classes import RULES, handling_of
 from .redact import REDACTED, redact_error
-from .seal import keyring
+from .seal import keyring, unseal
 
 SEALED: Final = "sealed"  # field of a stored error that holds the ciphertext, as base64
 #: Classes whose error texts are told to nobody unasked, searched by nobody, and encrypted.
@@ -35,7 +35,7 @@ def open_words(sealed: bytes, op_id: str) -> tuple[str, str]:
     Raises:
         ValueError: they cannot be decrypted here; the message says which key it needs.
     """
-    message, traceback = json.loads(keyring().open(sealed, _about(op_id)).decode("utf-8", "surrogatepass"))
+    message, traceback = json.loads(unseal(sealed, _about(op_id)).decode("utf-8", "surrogatepass"))
     return str(message), str(traceback)
 
 

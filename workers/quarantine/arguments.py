@@ -8,7 +8,7 @@ from typing import Any
 
 from ..privacy.classes import handling_of
 from ..privacy.redact import REDACTED, render_arguments, scrub_text
-from ..privacy.seal import keyring
+from ..privacy.seal import unseal
 
 SHOWN_CHARS = 4_000
 READ_BYTES = 2_000_000  # a larger body is shown as its beginning
@@ -19,7 +19,7 @@ def describe_arguments(payload: bytes, payload_class: str, op_id: str = "") -> s
     if not payload:
         return ""
     try:
-        payload = keyring().open(payload, op_id)
+        payload = unseal(payload, op_id)
     except ValueError:
         return REDACTED  # its key is not here, or it is not what was sealed
     found = read_arguments(payload)

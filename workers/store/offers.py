@@ -11,8 +11,11 @@ import msgpack
 
 from ..states import DEFAULT_TENANT
 
+# An offer and a verdict are made for each job. Nobody changes one, yet they are not frozen: to make a frozen
+# one of so many fields takes four times as long.
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Offer:
     """One job, as it stands at the door.
 
@@ -144,7 +147,7 @@ class RateLeft:
     reset_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verdict:
     """The gate's answer to one offer.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -14,8 +14,7 @@ from . import scripts
 from .replies import as_rows, as_text
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A job handed to a worker under a lease. ``lease_ms`` runs from the claim."""
 
     id: str

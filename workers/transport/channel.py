@@ -24,7 +24,7 @@ from ..admission import envelope
 from ..admission.messages import offer_from_message
 from ..exceptions import StoreUnavailable
 from ..limits.producer import Producer
-from ..privacy.seal import MissingKey, keyring
+from ..privacy.seal import MissingKey, unseal
 from ..states import DEFAULT_QUEUE
 from ..store import Claimed, Offer, Store, Verdict, keys, scripts
 from ..store.connections import TIMEOUT_S, Watched, open_sentinel
@@ -309,7 +309,7 @@ class GateChannel(_Base):
                 self.client.connection.disconnect()
                 raise
             except redis_py.ResponseError as exc:
-                self._rest(str(exc))
+                self._rest(str(exc).partition(" script: ")[0])  # where in a script varies, and helps nobody
                 raise Empty from exc
         finally:
             self._in_poll = None
@@ -350,8 +350,11 @@ class GateChannel(_Base):
             holdings.settle(held, outcome)
 
     def tell_ends(self) -> None:
-        """Tells the gate what no claim took along: no slot was free, or it waits for the bell."""
-        if self._has_ends:
+        """Tells the gate what no claim takes along: no slot is free, or it waits for the bell.
+
+        While a claim is on its way, that is left to the next one: a word apart would stand in line behind it.
+        """
+        if self._has_ends and not (self._in_poll and self._poll_kind == "claim"):
             self._has_ends = False
             self.holdings.try_to_tell_ends()
 
@@ -372,7 +375,7 @@ class GateChannel(_Base):
     @staticmethod
     def _message_of(job: Claimed, held: Held, holdings: Holdings) -> dict[str, Any] | None:
         try:
-            small = json.loads(keyring().open(job.payload, job.id))
+            small = json.loads(unseal(job.payload, job.id))
             return envelope.restore(
                 small,
                 op_id=job.id,

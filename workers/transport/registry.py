@@ -21,6 +21,7 @@ _holdings: dict[tuple[int, str, str], Holdings] = {}
 _producers: dict[tuple[int, str, str], Producer] = {}
 _stores: dict[tuple[int, str, str], Store] = {}
 _apps: list[Celery] = []
+_task_queues: set[str] = set()  # those found so far; asked for with each claim
 about = About()
 
 
@@ -86,7 +87,12 @@ def is_task_queue(name: str) -> bool:
 
     Reply, pidbox and event queues are not among them; they stay on the stock path.
     """
-    return any(name in app.amqp.queues or name == app.conf.task_default_queue for app in _apps)
+    if name in _task_queues:
+        return True
+    found = any(name in app.amqp.queues or name == app.conf.task_default_queue for app in _apps)
+    if found:
+        _task_queues.add(name)
+    return found
 
 
 def knows_task(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from celery.backends.redis import RedisBackend
 
 from ..privacy.classes import handling_of
-from ..privacy.seal import keyring
+from ..privacy.seal import keyring, unseal
 
 #: Longest stored result in characters of JSON; what is longer is named, not kept.
 MAX_RESULT = 1_048_576
@@ -53,7 +53,7 @@ class ResultBackend(RedisBackend):
         return keys.seal(encoded.encode() if isinstance(encoded, str) else encoded, RESULT)
 
     def decode(self, payload: Any) -> Any:
-        return super().decode(keyring().open(payload, RESULT) if isinstance(payload, bytes) else payload)
+        return super().decode(unseal(payload, RESULT) if isinstance(payload, bytes) else payload)
 
     def _set(self, key: Any, value: Any, expires: float | None = None) -> None:
         kept = self.expires if expires is None else expires

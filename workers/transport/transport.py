@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -17,6 +19,18 @@ from .channel import BY_SENTINEL, Channel, SentinelChannel
 
 class Poller(stock.MultiChannelPoller):
     """kombu's, which after the chance to claim sees that the gate is told of what has ended."""
+
+    #: What reads a socket in the worker's event loop, by descriptor, and how this transport's stand there.
+    readers: Mapping[int, Any] = MappingProxyType({})
+    reads: Any = None
+
+    @property
+    def fds(self) -> dict[int, Any]:
+        """kombu registers these anew with each tick, a system call each; what stands there is left out."""
+        found: dict[int, Any] = super().fds
+        if self.reads is None:
+            return found
+        return {fd: at for fd, at in found.items() if self.readers.get(fd) != (self.reads, (fd,))}
 
     def on_poll_start(self) -> None:
         super().on_poll_start()
@@ -67,6 +81,7 @@ class Transport(stock.Transport):
     def register_with_event_loop(self, connection: Any, loop: Any) -> None:
         super().register_with_event_loop(connection, loop)
         self._loop = loop
+        self.cycle.readers, self.cycle.reads = loop.readers, self.on_readable
 
     def is_in_loop(self) -> bool:
         """Whether the caller runs in a worker's event loop, which comes to ``Poller.on_poll_start`` next."""
