@@ -37,7 +37,7 @@ export class ModeSwitch {
     const redisDown = redisIsDown(frame);
     // Redis away is the failed mode, whether or not a frame could still say so.
     const modeNow = reach.downSinceMs !== null ? "failed" : frame.mode;
-    const why = !may("operator") ? "viewers see the mode; an operator may switch it" : redisDown ? "switching is not possible while Redis is away" : state !== "live" ? `switching is not possible now: no live frame since ${clock(frame.at_ms)}` : "";
+    const why = !may("operator") ? "viewers see the mode; an operator may switch it" : redisDown ? "switching is not possible while Redis cannot be written" : state !== "live" ? `switching is not possible now: no live frame since ${clock(frame.at_ms)}` : "";
     this.why = why;
     for (const mode of MODES) {
       const { button, mark } = this.segments[mode];

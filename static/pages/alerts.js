@@ -84,7 +84,7 @@ function loadRules() {
   return reading(rulesNode, () => get("/alerts/rules"), (data) => {
     rules = data.rules;
     const off = why ? { "aria-disabled": "true", title: why } : {};
-    rulesNode.replaceChildren(h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook, a link or advice"), h("th"))),
+    rulesNode.replaceChildren(h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "rule"), h("th", {}, "fires when"), h("th", {}, "clears at or under"), h("th", {}, "severity"), h("th", {}, "goes to"), h("th", {}, "runbook, a link or advice"), h("th"))),
       h("tbody", {}, rules.map((r) => h("tr", { "data-rule": r.name }, h("td", { class: "ink" }, r.name, r.enabled ? null : h("span", { class: "quiet" }, " (off)")), h("td", {}, ruleSentence(r)), h("td", {}, measured(r.measure, r.clear_threshold)),
         h("td", { class: "nowrap" }, shape(r.severity === "critical" ? "diamond" : r.severity === "warning" ? "triangle" : "ring"), r.severity), h("td", { class: "wrap" }, r.targets.length ? r.targets.join(", ") : h("span", { class: "quiet" }, "this room only; no delivery target yet")),
         h("td", {}, safeLink(r.runbook) ? h("a", { class: "link", href: safeLink(r.runbook), rel: "noopener noreferrer", target: "_blank" }, "open") : r.runbook ? h("span", { class: "wrap" }, r.runbook) : h("span", { class: "quiet" }, "none")), h("td", { class: "num" }, h("button", { type: "button", class: "plain link", ...off, onclick: () => editRule(r) }, "Edit")))))))),
