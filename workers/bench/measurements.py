@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..exceptions import AdmissionRefused
 from ..limits.downstream import parse_downstream
+from ..transport.hook import CELERYS_PREFETCH_MULTIPLIER
 from .app import read_waits
 from .comparison import Aim, Comparison, measure_pairs
 from .sides import WIDE, WORKER_START_S, Bench, Side, SideName, open_side, run_worker
@@ -63,6 +64,8 @@ def measure_drain(bench: Bench, rounds: int) -> list[Comparison]:
 
         gate, stock = measure_pairs(rounds, lambda: rate("gate"), lambda: rate("stock"))
         note = f"{DRAIN_JOBS} noop jobs a round, prefork 2, acks late"
+        if prefetch == CELERYS_PREFETCH_MULTIPLIER:
+            note += "; Celery's default, which a worker under the gate lowers to 1"
         found.append(_compare(f"drain, prefetch {prefetch}", "jobs/s", gate, stock, Aim(1.6, True), note))
     return found
 
