@@ -150,20 +150,22 @@ def test_what_ends_while_a_claim_is_on_its_way_goes_with_the_next(
 ) -> None:
     """A word of its own would stand in line behind the claim, with the worker's loop waiting for it."""
     held: list[Any] = []
-    succeed = loop.consumer.on_message
+    told: list[int] = []
+    succeed, holdings = loop.consumer.on_message, loop.channel.holdings
     monkeypatch.setattr(loop.consumer, "on_message", held.append)
+    monkeypatch.setattr(holdings, "try_to_tell_ends", lambda: told.append(1))
+    monkeypatch.setattr(holdings, "_keep_alive", lambda: None)  # a heartbeat would tell ends too
     loop.consumer.qos(prefetch_count=2)
-    first, second = loop.send(), loop.send()
+    ids = [loop.send(), loop.send()]
     step_until(loop, lambda: len(held) == 2)
     to_the_gate = loop.connection.transport.cycle.on_poll_start
     succeed(held[0])
     to_the_gate()
-    assert loop.channel._poll_kind == "claim"
     succeed(held[1])
     to_the_gate()
-    wait_until(lambda: status_of(store, first) == "succeeded", what="the claim to come to the gate")
-    assert status_of(store, second) == "pending" and settled(store) == 1
-    step_until(loop, lambda: status_of(store, second) == "succeeded")
+    assert len(loop.channel._telling[1]) == 1 and loop.channel._has_ends
+    step_until(loop, lambda: all(status_of(store, op_id) == "succeeded" for op_id in ids))
+    assert not told
     assert settled(store) == 2
 
 

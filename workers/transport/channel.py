@@ -309,10 +309,11 @@ class GateChannel(_Base):
                 self.client.connection.disconnect()
                 raise
             except redis_py.ResponseError as exc:
-                self._rest(str(exc).partition(" script: ")[0])  # where in a script varies, and helps nobody
+                self._rest(exc)
                 raise Empty from exc
         finally:
             self._in_poll = None
+            self._flush_brpop_reauth()  # as kombu's own does: credentials that were renewed wait for this
         self._refused = ""
         if kind == "bell":
             self._claim_next = True
@@ -332,8 +333,9 @@ class GateChannel(_Base):
         self._deliver_claimed(turn.jobs, holdings)
         return True
 
-    def _rest(self, why: str) -> None:
+    def _rest(self, fault: Exception) -> None:
         """What Redis refuses now it would refuse a thousand times a second; said once, not each time."""
+        why = str(fault).partition(" script: ")[0]  # where in a script varies, and helps nobody
         if why != self._refused:
             logger.warning("a claim failed and is tried again every %g s: %s", REST_S, why)
         self._refused = why
