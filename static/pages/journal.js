@@ -5,7 +5,7 @@ import { segments } from "../js/dialog.js";
 import { shape } from "../js/shapes.js";
 import { duration, isKnown } from "../js/units.js";
 import { difference } from "./difference.js";
-import { afterTyping, at, choice, hashFields, reading, setHash, startPage } from "./page.js";
+import { afterTyping, at, choice, hashFields, reading, setHash, stacked, startPage } from "./page.js";
 
 const VERBS = ["set_mode", "change_policy", "replay", "discard", "change_batch", "cancel", "acknowledge_alert", "snooze_alert", "change_alert_rule", "create_key", "revoke_key", "create_user", "reveal", "suspend_tenant", "resume_tenant", "delete_payloads", "rekey_payloads", "watch_redis", "data_lost", "log_in"];
 const filter = { show: "acts", search: "", verb: "", outcome: "", scope: "", ...hashFields() };
@@ -36,7 +36,7 @@ function load() {
 
 function draw() {
   const empty = filter.show === "modes" ? "The mode has never changed." : "Nothing is written that matches.";
-  const body = filter.show === "modes" ? modes() : acts();
+  const body = stacked(filter.show === "modes" ? modes() : acts());
   list.replaceChildren(rows.length ? h("div", { class: "scrollx" }, body) : h("p", { class: "empty-note" }, empty), next ? h("button", { type: "button", class: "plain", onclick: async () => { const data = await get(path(next)); rows = [...rows, ...(data.entries || data.transitions)]; next = data.next_before; draw(); } }, "Show older") : "");
 }
 

@@ -9,7 +9,7 @@ import { say } from "../js/say.js";
 import { shape, stateShape } from "../js/shapes.js";
 import { plural } from "../js/units.js";
 import { difference } from "./difference.js";
-import { at, choice, currentItem, part, reading, setItem, startPage } from "./page.js";
+import { at, choice, currentItem, part, reading, setItem, stacked, startPage } from "./page.js";
 import { GROUPS, UNITS, effectWords, valueWords } from "./policy-fields.js";
 
 /** So long after the last key the checks are asked. */
@@ -82,8 +82,8 @@ function draw() {
       h("div", { class: "joined small" }, h("a", { class: "button", href: `/queues/${encodeURIComponent(policy.queue)}/` }, "Queue and contract"))),
     why ? h("p", { class: "part why" }, why) : "",
     h("div", { class: "policyform" }, allGroups().map(([title, list]) => h("section", { class: "policygroup" }, h("h3", {}, title), list.filter((f) => f.name in policy).map(row)))),
-    h("br"), part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "what changed", "reason"].map((t) => h("th", {}, t)))),
-      h("tbody", {}, (policy.history || []).map((v, i) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by || "shipped"), h("td", { class: "wrap" }, policy.history[i + 1] ? difference(policy.history[i + 1].fields, v.fields) || "nothing" : "first"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given")))))))),
+    h("br"), part("Versions", "newest first; each is kept", h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["version", "when", "who", "what changed", "reason"].map((t) => h("th", {}, t)))),
+      h("tbody", {}, (policy.history || []).map((v, i) => h("tr", {}, h("td", { class: "ink" }, `v${v.version}`), h("td", {}, at(v.at_ms)), h("td", {}, v.by || "shipped"), h("td", { class: "wrap" }, policy.history[i + 1] ? difference(policy.history[i + 1].fields, v.fields) || "nothing" : "first"), h("td", { class: "wrap" }, v.reason || h("span", { class: "quiet" }, "none given"))))))))),
     preview);
   drawPreview();
 }

@@ -4,7 +4,7 @@ import { ask, reasonField } from "../js/dialog.js";
 import { $, h, setText, swap } from "../js/dom.js";
 import { shape } from "../js/shapes.js";
 import { count, duration, plural } from "../js/units.js";
-import { at, currentItem, field, part, setItem, startPage } from "./page.js";
+import { at, currentItem, field, part, setItem, stacked, startPage } from "./page.js";
 
 const root = $("[data-root]");
 const admin = may("admin");
@@ -16,8 +16,8 @@ const PLACES = ["waiting", "delayed", "spilled", "running", "held", "settled", "
 
 function drawRules(rules) {
   const kept = (s, none) => (s === null ? none : duration(s * 1000));
-  rulesNode.replaceChildren(part("Payload classes", "declared with the job, else its queue's policy", h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["class", "shown unasked", "error text", "revealed to", "result kept", "held payload kept"].map((t) => h("th", {}, t)))),
-    h("tbody", {}, rules.map((r) => h("tr", {}, h("td", { class: "ink" }, r.payload_class), h("td", {}, { values: "all but secret names", names: "names of arguments", nothing: "nothing" }[r.shows]), h("td", {}, r.error_text ? "shown" : "type and places"), h("td", {}, r.revealed_to), h("td", {}, kept(r.result_kept_s, "1 h")), h("td", {}, kept(r.payload_kept_s, "as the policy says")))))))));
+  rulesNode.replaceChildren(part("Payload classes", "declared with the job, else its queue's policy", h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["class", "shown unasked", "error text", "revealed to", "result kept", "held payload kept"].map((t) => h("th", {}, t)))),
+    h("tbody", {}, rules.map((r) => h("tr", {}, h("td", { class: "ink" }, r.payload_class), h("td", {}, { values: "all but secret names", names: "names of arguments", nothing: "nothing" }[r.shows]), h("td", {}, r.error_text ? "shown" : "type and places"), h("td", {}, r.revealed_to), h("td", {}, kept(r.result_kept_s, "1 h")), h("td", {}, kept(r.payload_kept_s, "as the policy says"))))))))));
 }
 
 function drawOrder() {
@@ -51,9 +51,9 @@ function askDelete(tag, tenant) {
 function drawList(list) {
   setText($("[data-facts]"), `${plural(list.length, "deletion")}; the newest 100`);
   const shown = currentItem();
-  swap(listNode, JSON.stringify([list, shown]), () => part("Receipts", "newest first", list.length ? h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["receipt", "state", "of", "began", "took", "who", ...PLACES, "ran at the moment", "reason"].map((t) => h("th", { class: PLACES.includes(t) ? "num" : null }, t)))),
+  swap(listNode, JSON.stringify([list, shown]), () => part("Receipts", "newest first", list.length ? h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["receipt", "state", "of", "began", "took", "who", ...PLACES, "ran at the moment", "reason"].map((t) => h("th", { class: PLACES.includes(t) ? "num" : null }, t)))),
     h("tbody", {}, list.map((d) => h("tr", { "aria-current": d.id === shown ? "true" : null, "data-receipt": d.id }, h("td", { class: "mono ink", title: d.id }, d.id.slice(0, 8)), h("td", { class: "nowrap" }, shape(d.state === "done" ? "ring" : "dashed"), " ", d.state === "finishing" ? "waits for what ran" : d.state), h("td", { class: "wrap" }, [d.tag_sha256 ? `tag sha256 ${d.tag_sha256.slice(0, 12)}` : "", d.tenant ? `tenant ${d.tenant}` : ""].filter(Boolean).join(" of ")),
-      h("td", {}, at(d.began_at_ms)), h("td", { class: "nowrap" }, d.ended_at_ms ? duration(Math.max(1, d.ended_at_ms - d.began_at_ms)) : "\u2013"), h("td", {}, d.by), PLACES.map((p) => h("td", { class: "num" }, count(d.counts[p] || 0))), h("td", { class: "wrap" }, d.running.length ? d.running.map((r) => `${r.task}: ${r.became || "runs"}`).join(", ") : "nothing"), h("td", { class: "wrap" }, d.reason)))))) : h("p", { class: "empty-note" }, "Nothing was deleted yet. Jobs can carry tags (tags in the API), so that what is about a person can be found and deleted.")));
+      h("td", {}, at(d.began_at_ms)), h("td", { class: "nowrap" }, d.ended_at_ms ? duration(Math.max(1, d.ended_at_ms - d.began_at_ms)) : "\u2013"), h("td", {}, d.by), PLACES.map((p) => h("td", { class: "num" }, count(d.counts[p] || 0))), h("td", { class: "wrap" }, d.running.length ? d.running.map((r) => `${r.task}: ${r.became || "runs"}`).join(", ") : "nothing"), h("td", { class: "wrap" }, d.reason))))))) : h("p", { class: "empty-note" }, "Nothing was deleted yet. Jobs can carry tags (tags in the API), so that what is about a person can be found and deleted.")));
 }
 
 async function read() {

@@ -7,7 +7,7 @@ import { sum } from "../js/frame.js";
 import { live } from "../js/live.js";
 import { DASH, age, bytes, count, isKnown, percent, plural, rate } from "../js/units.js";
 import { shape } from "../js/shapes.js";
-import { at, part, startPage } from "./page.js";
+import { at, part, stacked, startPage } from "./page.js";
 
 const root = $("[data-root]");
 const body = h("tbody");
@@ -33,8 +33,8 @@ async function readSuspended() {
       next = older.next_before;
     }
     suspendedNode.hidden = !list.length;
-    swap(suspendedNode, JSON.stringify([list, all]), () => part("Suspended", `${plural(all, "tenant")}${next ? `, the newest ${count(list.length)} shown` : ""}; offers refused, waiting jobs held and not counted in any age`, h("div", { class: "scrollx" }, h("table", {}, h("thead", {}, h("tr", {}, ["tenant", "since", "who", "reason", ""].map((t) => h("th", {}, t)))),
-      h("tbody", {}, list.map((s) => h("tr", {}, h("td", { class: "ink" }, shape("slash"), " ", s.tenant), h("td", {}, at(s.at_ms)), h("td", {}, s.by), h("td", { class: "wrap" }, s.reason), h("td", {}, h("button", { type: "button", "data-act": "resume", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askResume(s.tenant); } }, "Resume"))))))), next ? h("button", { type: "button", class: "plain", onclick: () => { pages += 1; readSuspended(); } }, "Show older") : null));
+    swap(suspendedNode, JSON.stringify([list, all]), () => part("Suspended", `${plural(all, "tenant")}${next ? `, the newest ${count(list.length)} shown` : ""}; offers refused, waiting jobs held and not counted in any age`, h("div", { class: "scrollx" }, stacked(h("table", {}, h("thead", {}, h("tr", {}, ["tenant", "since", "who", "reason", ""].map((t) => h("th", {}, t)))),
+      h("tbody", {}, list.map((s) => h("tr", {}, h("td", { class: "ink" }, shape("slash"), " ", s.tenant), h("td", {}, at(s.at_ms)), h("td", {}, s.by), h("td", { class: "wrap" }, s.reason), h("td", {}, h("button", { type: "button", "data-act": "resume", "aria-disabled": why ? "true" : null, title: why || null, onclick: () => { if (!why) askResume(s.tenant); } }, "Resume")))))))), next ? h("button", { type: "button", class: "plain", onclick: () => { pages += 1; readSuspended(); } }, "Show older") : null));
   } catch { /* the next read tells */ }
 }
 

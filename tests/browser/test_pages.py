@@ -236,6 +236,18 @@ def test_the_rules_of_alerts_stand_below_each_other_on_a_phone(room: Room) -> No
     expect(room.page.locator("dialog.ask")).to_contain_text("Change the rule")
 
 
+@pytest.mark.parametrize(
+    ("path", "row"), [("/audit/", "log in"), ("/privacy/", "personal"), ("/policies/", "v1")]
+)
+def test_no_table_that_is_read_by_rows_scrolls_sideways_on_a_phone(room: Room, path: str, row: str) -> None:
+    room.page.set_viewport_size(PHONE)
+    room.log_in()
+    room.open(path)
+    expect(room.page.locator("table.stacked tbody tr").filter(has_text=row).first).to_be_visible()
+    wide = "nodes => nodes.filter(node => node.scrollWidth > node.clientWidth).length"
+    assert room.page.locator(".scrollx").evaluate_all(wide) == 0
+
+
 def test_no_page_breaks_the_content_policy(room: Room) -> None:
     complaints: list[str] = []
     room.page.on(
