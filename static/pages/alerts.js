@@ -13,7 +13,7 @@ import { at, choice, currentItem, field, part, reading, stacked, startPage } fro
 const MEASURES = {
   oldest_age_s: { word: "oldest waiting", unit: "s", of: "queue" }, depth: { word: "waiting", unit: "jobs", of: "queue" }, shed_rate: { word: "shed", unit: "jobs/s", of: "queue" },
   refused_rate: { word: "refused", unit: "jobs/s", of: "queue" }, no_consumer: { word: "no consumer", unit: "", of: "queue" }, gate_failed: { word: "gate failed", unit: "", of: "gate" }, queues_draining: { word: "draining", unit: "queues", of: "gate" }, quarantine_count: { word: "held in quarantine", unit: "jobs", of: "quarantine" },
-  burn_rate_fast: { word: "promise missed, over 5 min and 1 h", unit: "times as fast as allowed", of: "queue" }, burn_rate_slow: { word: "promise missed, over 30 min and 6 h", unit: "times as fast as allowed", of: "queue" },
+  burn_rate_fast: { word: "promise missed (5 min and 1 h)", unit: "times as fast as allowed", of: "queue" }, burn_rate_slow: { word: "promise missed (30 min and 6 h)", unit: "times as fast as allowed", of: "queue" },
   quarantine_age_s: { word: "oldest in quarantine", unit: "s", of: "quarantine" },
 };
 /** What is so or not: the words for either. @type {Record<string, [string, string]>} */
@@ -35,7 +35,8 @@ function measured(measure, value) {
   if (!isKnown(value)) return "\u2013";
   if (measure.endsWith("_age_s")) return duration(value * 1000);
   if (measure in YES_OR_NO) return YES_OR_NO[measure][value ? 0 : 1];
-  return `${measure.includes("_rate") ? value.toFixed(1) : count(value)}${NBSP}${MEASURES[measure]?.unit || ""}`.trim();
+  const unit = MEASURES[measure]?.unit || "";
+  return measure.includes("_rate") ? `${value.toFixed(1)}${NBSP}${unit}`.trim() : unit ? plural(value, unit.replace(/s$/, "")) : count(value);
 }
 
 /** @param {any} rule */
