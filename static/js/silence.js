@@ -3,7 +3,7 @@ import { live } from "./live.js";
 import { reach, startAsking, stopAsking } from "./reach.js";
 
 /** The first frame is there in well under a second when all is well. */
-const FIRST_FRAME_MS = 3000;
+const FIRST_FRAME_MS = 1000;
 const LOOK_MS = 1000;
 
 /** Asks while the page is not live, and calls `changed` on every answer and once a second. @param {() => void} changed */
