@@ -64,7 +64,7 @@ def test_a_shorter_excess_changes_nothing() -> None:
     assert change is change2 is change3 is None
 
 
-STALLED = reading(name="reports", oldest_age_s=4_000.0, left=1, consumers=0)
+STALLED = reading(name="reports", oldest_age_s=4_000.0, left=1, consumers=0, is_stalled=True)
 
 
 def test_a_queue_that_nobody_consumes_neither_saturates_the_gate_nor_keeps_it_so() -> None:
@@ -81,14 +81,14 @@ def test_a_queue_that_nobody_consumes_neither_saturates_the_gate_nor_keeps_it_so
 
 
 def test_with_no_worker_at_all_saturated_stays_and_is_not_entered() -> None:
-    dead = reading(oldest_age_s=49.0, left=9, consumers=0)
+    dead = reading(oldest_age_s=49.0, left=9, consumers=0, is_stalled=True)
     assert play(None, dead, range(100))[1] is None
     assert play(AUTO, dead, range(100))[1] is None
     assert play(AUTO, reading(consumers=0), range(100))[1] is None
 
 
 def test_work_that_waits_for_a_worker_is_measured_anew_once_one_is_there() -> None:
-    memory, _, _ = play(None, reading(oldest_age_s=49.0, left=9, consumers=0), range(50))
+    memory, _, _ = play(None, reading(oldest_age_s=49.0, left=9, consumers=0, is_stalled=True), range(50))
     _, change, at = play(None, reading(oldest_age_s=49.0, left=9), range(50, 99), memory=memory)
     assert change is not None
     assert (change.mode, at) == ("saturated", 60)

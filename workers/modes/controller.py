@@ -29,11 +29,9 @@ class Reading:
     hold_s: float = 60.0
     left: int = 0  # waiting and in flight; what is scheduled for later is no backlog
     consumers: int = 1  # live workers that take this queue
-
-    @property
-    def is_stalled(self) -> bool:
-        """Work, and nobody who takes it: that alerts. Letting less in elsewhere would bring nobody."""
-        return self.left > 0 and self.consumers == 0
+    is_stalled: bool = (
+        False  # it has work and none of them: that alerts; letting less in elsewhere brings none
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def read_queue(row: Mapping[str, Any], policy: Mapping[str, Any]) -> Reading:
         hold_s=_number(policy.get("hold_s"), 60.0),
         left=row["depth"] + row["in_flight"] + row.get("spilled", 0),
         consumers=row["consumers"],
+        is_stalled=row["state"] == "stalled",
     )
 
 
