@@ -42,8 +42,8 @@ function measured(measure, value) {
 /** @param {any} rule */
 function ruleSentence(rule) {
   const m = MEASURES[rule.measure] || { word: rule.measure.replaceAll("_", " "), unit: "", of: "" };
-  const where = rule.queue || (rule.measure.startsWith("quarantine") ? "quarantine" : m.of === "gate" ? "the gate" : "any queue");
-  if (rule.measure === "gate_failed") return `the gate: failed for ${duration(rule.for_s * 1000)}`;
+  const where = rule.queue || { quarantine: "quarantine", gate: "the gate" }[m.of] || "any queue";
+  if (rule.measure === "gate_failed") return `${where}: failed for ${duration(rule.for_s * 1000)}`;
   if (rule.measure === "no_consumer") return `${where}: work and no consumer for ${duration(rule.for_s * 1000)}`;
   return `${where}: ${m.word} ${measured(rule.measure, rule.threshold)} or more${rule.for_s ? ` for ${duration(rule.for_s * 1000)}` : ", at once"}`;
 }
